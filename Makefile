@@ -1,0 +1,51 @@
+# Each target makes its own environment first: python3 with its venv module is all a machine needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check fix docs bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Create .venv with the locked dependencies
+
+$(READY): requirements.txt pyproject.toml
+	@echo "Setting up $(VENV) (once; about a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+run: $(READY) ## Take the tour: one telling turn on each agent
+	@$(BIN)/interlock tour
+
+test: $(READY) ## Run every test
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+check: $(READY) ## Lint, types, import direction, generated docs
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/docs.py --check
+
+fix: $(READY) ## Format, and repair what the linter can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: $(READY) ## Write the generated parts of the docs
+	@$(BIN)/python scripts/docs.py
+
+bench: $(READY) ## Measure; a table here, JSON in build/bench.json
+	@$(BIN)/python benchmarks/run.py
+
+lock: $(READY) ## Compile requirements.txt anew from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--group dev pyproject.toml --output-file requirements.txt
+
+clean: ## Remove what was built
+	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

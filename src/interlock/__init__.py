@@ -1,0 +1,35 @@
+"""Interlock: a runtime for LLM agents whose graphs keep their contracts.
+
+contract/       a node's signature is its contract; a Graph is rows that keep them, checked when it is built
+capabilities/   what a node can be granted
+engine/         who walks the rows: LangGraph, or a loop
+runtime/        one turn: the engine walks, the gate lets calls through, events tell of it
+adapters/       who grants a capability
+agents/         the agents
+wiring.py       settings -> adapters -> grants -> agents that run
+cli/            the command line
+testing/        for your tests: a scripted model, a fixed clock
+"""
+
+from interlock.capabilities.capability import Capability
+from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Untrusted, node
+from interlock.errors import InterlockError
+from interlock.runtime.turn import TurnResult
+from interlock.settings import Settings
+from interlock.wiring import Interlock
+
+__all__ = [
+    "END",
+    "Capability",
+    "Control",
+    "Graph",
+    "Interlock",
+    "InterlockError",
+    "Outcome",
+    "Present",
+    "Secret",
+    "Settings",
+    "TurnResult",
+    "Untrusted",
+    "node",
+]

@@ -1,0 +1,1 @@
+"""Who grants a capability: one adapter for each way of doing it."""

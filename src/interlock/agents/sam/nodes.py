@@ -1,0 +1,177 @@
+"""sam's eight nodes, in the order of the rows."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from interlock.agents.sam.media import DataUri, sniff
+from interlock.agents.sam.state import (
+    Answered,
+    CallModel,
+    Classified,
+    Command,
+    ErrorType,
+    Failure,
+    Formatted,
+    Handled,
+    Initialised,
+    InputProblem,
+    InputType,
+    Metadata,
+    Preprocess,
+    Preprocessed,
+    PreprocessingResult,
+    Refused,
+    Response,
+    Routed,
+    Success,
+)
+from interlock.capabilities import Clock, Ids, Images, ModelBackend, ModelRequest, ModelResponse, Transcriber
+from interlock.contract import Present
+from interlock.errors import MediaMalformed, MediaUnsupported
+
+MAX_TEXT = 32_000
+"""How many characters of text the model may be asked about."""
+
+IMAGE_PROMPT = "Describe this image."
+
+MESSAGES: dict[ErrorType, str] = {
+    "timeout": "The model did not answer in time.",
+    "backend_unavailable": "The model could not be reached.",
+    "invalid_output": "The model gave no usable answer.",
+    "unsupported_media": "This kind of input cannot be handled here.",
+    "media_malformed": "The media is damaged or is not what it is declared to be.",
+    "input_too_large": f"The text is longer than {MAX_TEXT:,} characters.",
+    "input_empty": "There is nothing in the input to answer.",
+}
+
+
+async def router_node(raw_input: str) -> Routed:
+    """Tell whether the input is text, audio or an image."""
+    uri = DataUri.read(raw_input)
+    return Routed(input_type="text" if uri is None else uri.input_type)
+
+
+async def state_init_node(conversation_id: str | None, trace_id: str | None, *, clock: Clock, ids: Ids) -> Initialised:
+    """Give the turn its identity and empty everything that comes later."""
+    return Initialised(
+        conversation_id=conversation_id or await ids.new(),
+        trace_id=trace_id or await ids.new(),
+        created_at=(await clock.now()).isoformat(),
+    )
+
+
+async def decision_logic_node(
+    command: Command | None, preprocessing_result: Present, final_output: Present
+) -> Preprocess | CallModel | Success | Failure:
+    """Decide what comes next from the last command and from what there is, never from what it says."""
+    if command is None:
+        return Preprocess()
+    if command == "preprocess" and preprocessing_result:
+        return CallModel()
+    if command == "call_model" and final_output:
+        return Success()
+    return Failure()
+
+
+async def task_preprocessing_node(input_type: InputType, raw_input: str, *, transcriber: Transcriber, images: Images) -> Preprocessed:
+    """Make the input into something that the model can be asked about, or say why that cannot be done."""
+    uri = DataUri.read(raw_input)
+    if uri is None:
+        return _ready(raw_input)
+    if input_type == "text" and not uri.media_type.startswith("text/"):
+        return _useless("unsupported_media")
+    content = uri.content()
+    if content is None:
+        return _useless("media_malformed")
+    if input_type == "text":
+        try:
+            return _ready(content.decode())
+        except UnicodeDecodeError:
+            return _useless("media_malformed")
+    if sniff(content) != uri.media_type:
+        return _useless("media_malformed" if uri.is_known or sniff(content) else "unsupported_media")
+    try:
+        if input_type == "audio":
+            return _ready(await transcriber.transcribe(content, media_type=uri.media_type))
+        image = await images.normalise(content, media_type=uri.media_type)
+        return Preprocessed(preprocessing_result=PreprocessingResult(content=image))
+    except MediaUnsupported:
+        return _useless("unsupported_media")
+    except MediaMalformed:
+        return _useless("media_malformed")
+
+
+async def model_call_node(
+    preprocessing_result: PreprocessingResult | None, input_type: InputType, trace_id: str, *, model: ModelBackend
+) -> Answered | Refused:
+    """Ask the model once."""
+    content = preprocessing_result.content if preprocessing_result else ""
+    if input_type == "image":
+        request = ModelRequest(prompt=IMAGE_PROMPT, image=content, trace_id=trace_id)
+    else:
+        request = ModelRequest(prompt=content, trace_id=trace_id)
+    response = await model.generate(request)
+    return Answered(model_response=response) if response.status == "success" else Refused(model_response=response)
+
+
+async def result_handling_node(model_response: ModelResponse | None) -> Handled:
+    """Take over the model's answer, or leave it empty where it is blank."""
+    output = model_response.output if model_response else None
+    return Handled(
+        final_output=output if output and not output.isspace() else None,
+        model_metadata=model_response.metadata if model_response else None,
+    )
+
+
+async def error_router_node(model_response: ModelResponse | None, preprocessing_result: PreprocessingResult | None) -> Classified:
+    """Name the failure and say so in the place of an answer."""
+    error_type: ErrorType = "invalid_output"
+    if model_response is not None:
+        if model_response.status != "success":
+            error_type = model_response.error_type or "backend_unavailable"
+    elif preprocessing_result is not None and preprocessing_result.problem is not None:
+        error_type = preprocessing_result.problem
+    return Classified(error_type=error_type, final_output=MESSAGES[error_type])
+
+
+async def format_response_node(
+    conversation_id: str,
+    trace_id: str,
+    final_output: str | None,
+    error_type: ErrorType | None,
+    model_metadata: Metadata | None,
+) -> Formatted:
+    """Put the reply together."""
+    return Formatted(
+        response=Response(
+            conversation_id=conversation_id,
+            trace_id=trace_id,
+            status="success" if error_type is None else "error",
+            output=final_output or "",
+            error_type=error_type,
+            metadata=model_metadata,
+        )
+    )
+
+
+def _ready(text: str) -> Preprocessed:
+    normalised = _normalised(text)
+    if not normalised:
+        return _useless("input_empty")
+    if len(normalised) > MAX_TEXT:
+        return _useless("input_too_large")
+    return Preprocessed(preprocessing_result=PreprocessingResult(content=normalised))
+
+
+def _useless(problem: InputProblem) -> Preprocessed:
+    return Preprocessed(preprocessing_result=PreprocessingResult(problem=problem))
+
+
+def _normalised(text: str) -> str:
+    """Compose the characters, collapse white space, drop what is neither text nor space."""
+    composed = re.sub(r"\s+", " ", unicodedata.normalize("NFC", text)).strip()
+    if composed.isprintable():
+        return composed
+    return "".join(character for character in composed if unicodedata.category(character) != "Cc").strip()

@@ -1,0 +1,174 @@
+"""What sam knows, and what can have happened in its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import JsonValue
+
+from interlock.capabilities.model import ModelErrorType, ModelResponse
+from interlock.contract import Control, Outcome, Untrusted
+
+__all__ = [
+    "AgentState",
+    "Answered",
+    "CallModel",
+    "Classified",
+    "Command",
+    "ErrorType",
+    "Failure",
+    "Formatted",
+    "Handled",
+    "Initialised",
+    "InputProblem",
+    "InputType",
+    "Preprocess",
+    "Preprocessed",
+    "PreprocessingResult",
+    "Refused",
+    "Response",
+    "Routed",
+    "Success",
+]
+
+InputType = Literal["text", "audio", "image"]
+Command = Literal["preprocess", "call_model", "success", "failure"]
+InputProblem = Literal["unsupported_media", "media_malformed", "input_too_large", "input_empty"]
+ErrorType = Literal[ModelErrorType, InputProblem]
+Metadata = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreprocessingResult:
+    """What the model will be asked about: text, or an image as a data URI. Empty when the input was no use, with the reason."""
+
+    content: str = ""
+    problem: InputProblem | None = None
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """The reply."""
+
+    conversation_id: str
+    trace_id: str
+    status: Literal["success", "error"]
+    output: str
+    error_type: ErrorType | None = None
+    metadata: Metadata | None = None
+
+
+@dataclass
+class AgentState:
+    """The fields of the source document, and `response`, which is the graph's result."""
+
+    # Identity
+    conversation_id: str
+    trace_id: str
+    created_at: str
+
+    # Input, routing
+    input_type: Annotated[InputType, Control]
+    raw_input: Annotated[str, Untrusted]
+
+    # Processing
+    preprocessing_result: Annotated[PreprocessingResult | None, Untrusted] = None
+
+    # Model
+    model_response: Annotated[ModelResponse | None, Untrusted] = None
+    model_metadata: Annotated[Metadata | None, Untrusted] = None
+
+    # Output
+    final_output: Annotated[str | None, Untrusted] = None
+    error_type: Annotated[ErrorType | None, Control] = None
+    response: Annotated[Response | None, Untrusted] = None
+
+    # Control
+    command: Annotated[Command | None, Control] = None
+
+
+class Routed(Outcome):
+    """The kind of input is known."""
+
+    input_type: InputType
+
+
+class Initialised(Outcome):
+    """The turn has its identity, and nothing of an earlier turn is left."""
+
+    conversation_id: str
+    trace_id: str
+    created_at: str
+    preprocessing_result: None = None
+    model_response: None = None
+    model_metadata: None = None
+    final_output: None = None
+    error_type: None = None
+    response: None = None
+    command: None = None
+
+
+class Preprocess(Outcome):
+    """The input is to be preprocessed."""
+
+    command: Literal["preprocess"] = "preprocess"
+
+
+class CallModel(Outcome):
+    """The model is to be asked."""
+
+    command: Literal["call_model"] = "call_model"
+
+
+class Success(Outcome):
+    """There is an answer."""
+
+    command: Literal["success"] = "success"
+
+
+class Failure(Outcome):
+    """There is nothing to go on with."""
+
+    command: Literal["failure"] = "failure"
+
+
+class Preprocessed(Outcome):
+    """The input is ready for the model, or is empty with the reason."""
+
+    preprocessing_result: PreprocessingResult
+
+
+class Answered(Outcome):
+    """The model answered."""
+
+    model_response: ModelResponse
+
+
+class Refused(Outcome):
+    """The model did not answer."""
+
+    model_response: ModelResponse
+
+
+class Handled(Outcome):
+    """The model's answer is taken over, or left empty where it is blank."""
+
+    final_output: str | None
+    model_metadata: Metadata | None
+
+
+class Classified(Outcome):
+    """The failure has a type and a message."""
+
+    error_type: ErrorType
+    final_output: str
+
+
+class Formatted(Outcome):
+    """The reply is ready."""
+
+    response: Response

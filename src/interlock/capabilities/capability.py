@@ -1,0 +1,57 @@
+"""What a capability is: a Protocol of async methods that a node can be granted."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol, TypeVar
+
+__all__ = ["Capability", "EventKind", "emits", "event_kind", "is_capability", "methods"]
+
+EventKind = Literal["chat_model", "tool"]
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+
+class Capability(Protocol):
+    """Inherit from this and from Protocol; every public method is async.
+
+    A node that declares a keyword-only parameter of the Protocol's type is granted the capability. Whoever grants it
+    needs only the methods, not the base class.
+    """
+
+
+def emits(kind: EventKind) -> Callable[[F], F]:
+    """Mark a method whose calls appear in the event stream, as `on_chat_model_*` or `on_tool_*`."""
+
+    def mark(method: F) -> F:
+        method.__dict__["interlock_event"] = kind
+        return method
+
+    return mark
+
+
+def event_kind(capability: type, method: str) -> EventKind | None:
+    """Tell as what a method's calls appear in the event stream, if they do."""
+    return getattr(capability, method).__dict__.get("interlock_event")
+
+
+def is_capability(candidate: object) -> bool:
+    """Tell whether this is a Protocol that inherits from Capability."""
+    return (
+        inspect.isclass(candidate)
+        and candidate is not Capability
+        and Capability in inspect.getmro(candidate)
+        and bool(getattr(candidate, "_is_protocol", False))
+    )
+
+
+def methods(capability: type) -> dict[str, Callable[..., Any]]:
+    """Return the public methods of a capability by name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for base in inspect.getmro(capability):
+        if base in (Capability, Protocol, object):
+            continue
+        for name, value in vars(base).items():
+            if not name.startswith("_") and inspect.isfunction(value):
+                found.setdefault(name, value)
+    return found

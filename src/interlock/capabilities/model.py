@@ -1,0 +1,49 @@
+"""One question to a language model, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from interlock.capabilities.capability import Capability, emits
+
+__all__ = ["ModelBackend", "ModelErrorType", "ModelRequest", "ModelResponse", "ModelStatus"]
+
+ModelStatus = Literal["success", "recoverable_error", "fatal_error"]
+ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """What is asked of the model."""
+
+    task: str = "respond"
+    prompt: str
+    image: str | None = None
+    """A normalised image as a data URI: a content block beside the prompt."""
+    context: str | None = None
+    constraints: Mapping[str, JsonValue] | None = None
+    timeout_s: float = 30.0
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResponse:
+    """What came back. A failure is a value here, not an exception."""
+
+    status: ModelStatus
+    output: str | None = None
+    error_type: ModelErrorType | None = None
+    metadata: dict[str, JsonValue] | None = None
+
+
+class ModelBackend(Capability, Protocol):
+    """Answers one request and never raises for a failure of the model."""
+
+    @emits("chat_model")
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        """Ask the model once."""
+        ...

@@ -1,0 +1,71 @@
+"""A graph on paper: as data for `--json`, as a Markdown table, as a Mermaid diagram."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.contract.graph import Graph
+from interlock.contract.node import Node
+from interlock.contract.shapes import render
+
+__all__ = ["COLUMNS", "as_data", "cells", "markdown", "mermaid"]
+
+COLUMNS = ("node", "reads", "uses", "writes", "goes", "may not")
+
+
+def as_data(graph: Graph) -> dict[str, Any]:
+    """Return the graph as plain data, nodes in row order."""
+    return {
+        "name": graph.name,
+        "entry": graph.entry,
+        "state": {
+            name: {"type": render(field.hint), "labels": [label.name for label in field.labels]}
+            for name, field in graph.state.fields.items()
+        },
+        "nodes": [
+            {
+                "name": node.name,
+                "reads": [str(read) for read in node.reads],
+                "uses": [grant.name for grant in node.grants],
+                "writes": list(node.writes),
+                "goes": {ending.name: ending.target or "END" for ending in node.endings},
+                "may_not": list(graph.may_not(node.name)),
+            }
+            for node in graph.nodes.values()
+        ],
+        "takes": list(graph.state.takes),
+        "gives": graph.gives,
+        "steps": graph.steps,
+        "forbids": [capability.__name__ for capability in graph.forbids],
+        "fingerprint": graph.fingerprint,
+    }
+
+
+def cells(graph: Graph, node: Node) -> tuple[list[str], ...]:
+    """Return the cells of a node's line in the contract table, in the order of COLUMNS."""
+    return (
+        [node.name],
+        [str(read) for read in node.reads],
+        [grant.name for grant in node.grants],
+        list(node.writes),
+        [f"{ending.name} -> {ending.target or 'END'}" for ending in node.endings],
+        list(graph.may_not(node.name)),
+    )
+
+
+def markdown(graph: Graph) -> str:
+    """Write the contract table in Markdown."""
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    for node in graph.nodes.values():
+        shown = [", ".join(f"`{item}`" for item in cell) or "-" for cell in cells(graph, node)]
+        lines.append(f"| {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def mermaid(graph: Graph) -> str:
+    """Write the graph as a Mermaid flowchart, drawn from the rows."""
+    lines = ["flowchart TD", f"    START([START]) --> {graph.entry}"]
+    for source, outcome, target in graph.edges:
+        end = target or "END([END])"
+        lines.append(f"    {source} -->|{outcome}| {end}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,110 @@
+"""A graph: its rows, checked when they are declared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.contract.check import Declaration, build
+from interlock.contract.node import Row, Target
+from interlock.contract.shapes import describe, note
+
+__all__ = ["DEFAULT_STEPS", "Graph"]
+
+DEFAULT_STEPS = 100
+"""How many steps a turn may take where a graph does not say."""
+
+
+class Graph:
+    """Rows that are known to keep their contracts: a graph that breaks a rule is never made.
+
+    `takes` names the fields that a caller may set (all, if it is not given), `gives` the field that is the graph's
+    result, `steps` how many nodes a turn may run, `forbids` the capabilities that no node of this graph may be granted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        state: type,
+        entry: Target,
+        nodes: Sequence[Row],
+        takes: Sequence[str] | None = None,
+        gives: str | None = None,
+        steps: int = DEFAULT_STEPS,
+        forbids: Sequence[type] = (),
+    ) -> None:
+        declaration = Declaration(
+            name=name,
+            state=state,
+            entry=entry,
+            rows=tuple(nodes),
+            steps=steps,
+            takes=None if takes is None else tuple(takes),
+            gives=gives,
+            forbids=tuple(forbids),
+        )
+        self.state, self.nodes, self.entry = build(declaration)
+        self.name = name
+        self.gives = gives
+        self.steps = steps
+        self.forbids = tuple(forbids)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name!r}, {len(self.nodes)} nodes)"
+
+    @property
+    def capabilities(self) -> tuple[type, ...]:
+        """Every capability that some node is granted, in the order of the rows."""
+        return tuple(dict.fromkeys(grant.capability for node in self.nodes.values() for grant in node.grants))
+
+    @property
+    def edges(self) -> tuple[tuple[str, str, str | None], ...]:
+        """Every edge as (node, outcome, target), in the order of the rows; None is END."""
+        return tuple((node.name, ending.name, ending.target) for node in self.nodes.values() for ending in node.endings)
+
+    def may_not(self, name: str) -> tuple[str, ...]:
+        """List what a node may not do.
+
+        These are the capabilities that another node is granted, or that the graph forbids, and `branch` where all its
+        outcomes lead to the same place.
+        """
+        node = self.nodes[name]
+        granted = {grant.capability for grant in node.grants}
+        universe = dict.fromkeys((*self.capabilities, *self.forbids))
+        withheld = tuple(capability.__name__ for capability in universe if capability not in granted)
+        return (*withheld, "branch") if len(node.targets) == 1 else withheld
+
+    @property
+    def fingerprint(self) -> str:
+        """Identify the contracts: equal in every process, different when any contract changes."""
+        canonical = json.dumps(self._description(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "entry": self.entry,
+            "steps": self.steps,
+            "takes": self.state.takes,
+            "gives": self.gives,
+            "forbids": [capability.__name__ for capability in self.forbids],
+            "state": {
+                name: [describe(field.declared), note(field.default()) if field.default else None]
+                for name, field in self.state.fields.items()
+            },
+            "nodes": [
+                {
+                    "name": node.name,
+                    "reads": [[str(read), describe(read.hint)] for read in node.reads],
+                    "uses": [[grant.parameter, grant.name] for grant in node.grants],
+                    "goes": [
+                        [ending.name, ending.target, {name: describe(hint) for name, hint in ending.fields.items()}]
+                        for ending in node.endings
+                    ],
+                }
+                for node in self.nodes.values()
+            ],
+        }

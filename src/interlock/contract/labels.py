@@ -1,0 +1,45 @@
+"""Labels say what a state field holds; `Present` reads a field without seeing its value."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+__all__ = ["Control", "Label", "Present", "Secret", "Untrusted", "has_value"]
+
+
+@dataclass(frozen=True)
+class Label:
+    """What the contents of a field are, written as `Annotated[str, Untrusted]`."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Untrusted: Final = Label("Untrusted")
+"""A model, a tool or a user wrote it."""
+
+Secret: Final = Label("Secret")
+"""It must not leave its scope."""
+
+Control: Final = Label("Control")
+"""A closed Literal that routing may depend on."""
+
+
+@dataclass(frozen=True)
+class _Presence:
+    """Mark a parameter that receives whether a field has a value."""
+
+
+PRESENCE: Final = _Presence()
+
+Present = Annotated[bool, PRESENCE]
+"""The annotation of a parameter that is named for a field and receives only whether it has a value."""
+
+
+def has_value(value: object) -> bool:
+    """Tell whether a field has a value: None and whatever is empty (`len()` of 0) are none; 0 and False are values."""
+    return value is not None and not (isinstance(value, Sized) and len(value) == 0)

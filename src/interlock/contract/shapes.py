@@ -1,0 +1,145 @@
+"""The types of fields: resolve annotations, write them, compare them, describe them for the fingerprint."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import re
+import sys
+import types
+import typing
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
+
+__all__ = ["Hints", "covers", "describe", "hints", "is_record", "members", "note", "peel", "render"]
+
+_QUALIFIERS = (Required, NotRequired, ReadOnly)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hints:
+    """The resolved annotations of a function or class, and those that do not resolve with the reason."""
+
+    resolved: dict[str, Any]
+    failed: dict[str, str]
+
+
+def hints(owner: Any) -> Hints:
+    """Resolve each annotation on its own, so that a bad one does not hide the others."""
+    resolved: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    for holder in reversed(inspect.getmro(owner)) if inspect.isclass(owner) else (owner,):
+        scope: dict[str, Any] = getattr(holder, "__globals__", None) or vars(sys.modules[holder.__module__])
+        for name, annotation in inspect.get_annotations(holder).items():
+            try:
+                resolved[name] = _resolve(name, annotation, scope)
+            except Exception as error:  # noqa: BLE001 - an annotation is any expression, it can raise anything
+                failed[name] = f"{annotation!r} does not resolve ({type(error).__name__}: {error})"
+    return Hints(resolved, failed)
+
+
+def _resolve(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
+    carrier = type("Carrier", (), {"__annotations__": {name: annotation}})
+    return typing.get_type_hints(carrier, globalns=scope, include_extras=True)[name]
+
+
+def peel(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Take `Annotated`, `Required` and type aliases off a hint; return the type and the metadata."""
+    metadata: tuple[Any, ...] = ()
+    while True:
+        if isinstance(hint, TypeAliasType):
+            hint = hint.__value__
+        elif get_origin(hint) is Annotated:
+            hint, *found = get_args(hint)
+            metadata = (*found, *metadata)
+        elif get_origin(hint) in _QUALIFIERS:
+            (hint,) = get_args(hint)
+        else:
+            return hint, metadata
+
+
+def members(hint: Any) -> list[Any]:
+    """List the alternatives of a type: the members of a union, the values of a Literal."""
+    hint, _ = peel(hint)
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return [member for part in get_args(hint) for member in members(part)]
+    if origin is Literal:
+        return [Literal[value] for value in get_args(hint)]
+    return [types.NoneType if hint is None else hint]
+
+
+def covers(wide: Any, narrow: Any) -> bool:
+    """Tell whether every value of `narrow` is a value of `wide`, going by the annotations alone."""
+    return all(any(_covers(option, member) for option in members(wide)) for member in members(narrow))
+
+
+def _covers(wide: Any, narrow: Any) -> bool:
+    if wide in (Any, object) or wide == narrow:
+        return True
+    if get_origin(narrow) is Literal:
+        return wide is type(get_args(narrow)[0])
+    wide_class, narrow_class = get_origin(wide) or wide, get_origin(narrow) or narrow
+    wide_args, narrow_args = get_args(wide), get_args(narrow)
+    if not (inspect.isclass(wide_class) and inspect.isclass(narrow_class)) or len(wide_args) != len(narrow_args):
+        return False
+    related = wide_class is narrow_class or (bool(wide_args) and issubclass(narrow_class, wide_class))
+    return related and all(covers(w, n) and covers(n, w) for w, n in zip(wide_args, narrow_args, strict=True))
+
+
+def render(hint: Any) -> str:
+    """Write a type the way a person would: `str | None`, `list[str]`, `ModelResponse`."""
+    hint, _ = peel(hint)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " | ".join(render(arg) for arg in args)
+    if origin is Literal:
+        return f"Literal[{', '.join(repr(arg) for arg in args)}]"
+    if hint in (None, types.NoneType):
+        return "None"
+    if hint is Ellipsis:
+        return "..."
+    name = getattr(origin or hint, "__qualname__", None) or str(hint).removeprefix("typing.")
+    return f"{name}[{', '.join(render(arg) for arg in args)}]" if args else name
+
+
+def describe(hint: Any, *, inside: tuple[Any, ...] = ()) -> Any:
+    """Describe a type by its structure, as JSON that is equal in every process and differs when the type does."""
+    hint, metadata = peel(hint)
+    notes = sorted(note(item) for item in metadata)
+    return [_structure(hint, inside), *notes] if notes else _structure(hint, inside)
+
+
+def _structure(hint: Any, inside: tuple[Any, ...]) -> Any:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"literal": sorted(repr(arg) for arg in args)}
+    if origin in (Union, types.UnionType):
+        return {"union": sorted((describe(arg, inside=inside) for arg in args), key=repr)}
+    if origin is not None:
+        return {"generic": render(origin), "of": [describe(arg, inside=inside) for arg in args]}
+    if hint in inside or not inspect.isclass(hint):
+        return render(hint)
+    if issubclass(hint, enum.Enum):
+        return {"enum": hint.__qualname__, "values": {member.name: repr(member.value) for member in hint}}
+    if is_record(hint):
+        fields = hints(hint).resolved
+        return {"record": hint.__qualname__, "fields": {n: describe(h, inside=(*inside, hint)) for n, h in fields.items()}}
+    return render(hint)
+
+
+def is_record(hint: Any) -> bool:
+    """Tell whether a type has named, typed fields: a TypedDict, a dataclass or a pydantic model."""
+    if not inspect.isclass(hint):
+        return False
+    return is_typeddict(hint) or dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)
+
+
+def note(item: Any) -> str:
+    """Write a piece of metadata or a default the same way in every process."""
+    if callable(item):
+        return f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', repr(type(item)))}"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(item))

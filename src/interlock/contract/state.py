@@ -1,0 +1,207 @@
+"""The state of a graph: its fields, how they begin, how they change, who may set them from outside."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, cast, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from typing_extensions import is_typeddict
+
+from interlock.contract.labels import Label
+from interlock.contract.shapes import covers, hints, is_record, peel
+from interlock.contract.values import ValidationError, Validator, detached, immutable, reasons, validator
+from interlock.errors import InputSchema, StateIncompatible
+
+__all__ = ["MISSING", "Field", "State", "Values", "read_fields"]
+
+Values = dict[str, Any]
+Reducer = Callable[[Any, Any], Any]
+
+
+class _Missing:
+    """A field that has not been written and has no default."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+
+_CONCRETE: dict[Any, type] = {
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Set: set,
+    collections.abc.MutableSet: set,
+    collections.abc.Mapping: dict,
+    collections.abc.MutableMapping: dict,
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of the state."""
+
+    name: str
+    hint: Any
+    metadata: tuple[Any, ...]
+    default: Callable[[], Any] | None
+    reducers: tuple[Reducer, ...]
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        return tuple(item for item in self.metadata if isinstance(item, Label))
+
+    @property
+    def reducer(self) -> Reducer | None:
+        return self.reducers[0] if self.reducers else None
+
+    @property
+    def declared(self) -> Any:
+        """The type with everything that was said about it."""
+        return Annotated[self.hint, *self.metadata] if self.metadata else self.hint
+
+    @property
+    def annotated(self) -> Any:
+        """The type with its constraints, for validation."""
+        return self.constrain(self.hint)
+
+    @property
+    def shared(self) -> bool:
+        """Whether a value may be handed out without copying it."""
+        return immutable(self.hint)
+
+    def constrain(self, hint: Any) -> Any:
+        """Put this field's constraints on a narrower type of the same field."""
+        kept = tuple(item for item in self.metadata if not isinstance(item, Label) and item not in self.reducers)
+        return Annotated[hint, *kept] if kept else hint
+
+    def initial(self) -> Any:
+        """Return what the field holds before anything was written, or MISSING.
+
+        A field with a reducer begins as the empty value of its type, as in LangGraph.
+        """
+        if self.reducers:
+            kind: Any = get_origin(self.hint) or self.hint
+            try:
+                return cast("Callable[[], Any]", _CONCRETE.get(kind, kind))()
+            except Exception:  # noqa: BLE001 - a type that cannot be made from nothing begins unset
+                return MISSING
+        if self.default is not None:
+            return self.default()
+        return None if covers(self.hint, None) else MISSING
+
+
+def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
+    """Read the fields of a state class, and the annotations that do not resolve with the reason."""
+    found = hints(state)
+    models: dict[str, FieldInfo] = getattr(state, "model_fields", {}) if issubclass(state, BaseModel) else {}
+    fields: dict[str, Field] = {}
+    for name, annotation in found.resolved.items():
+        if _is_class_variable(annotation) or name.startswith("_"):
+            continue
+        hint, metadata = peel(annotation)
+        info = models.get(name)
+        if info is not None:
+            metadata = (*(item for item in metadata if not isinstance(item, FieldInfo)), *_new(info.metadata, metadata))
+        reducers = tuple(item for item in metadata if callable(item) and not inspect.isclass(item))
+        fields[name] = Field(name, hint, metadata, _default(state, name, info), reducers)
+    return fields, found.failed
+
+
+def _new(items: list[Any], known: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(item for item in items if item not in known)
+
+
+def _is_class_variable(annotation: Any) -> bool:
+    return str(get_origin(annotation) or annotation) == "typing.ClassVar"
+
+
+def _default(state: type[Any], name: str, info: FieldInfo | None) -> Callable[[], Any] | None:
+    if info is not None:
+        return None if info.is_required() else lambda: info.get_default(call_default_factory=True, validated_data={})
+    if is_typeddict(state) or not dataclasses.is_dataclass(state):
+        return None
+    declared = next(field for field in dataclasses.fields(state) if field.name == name)
+    if declared.default_factory is not dataclasses.MISSING:
+        return cast("Callable[[], Any]", declared.default_factory)
+    if declared.default is not dataclasses.MISSING:
+        default = declared.default
+        return lambda: default
+    return None
+
+
+class State:
+    """The fields of a graph's state, with the operations that both engines share."""
+
+    def __init__(self, kind: type, fields: Mapping[str, Field], *, takes: tuple[str, ...]) -> None:
+        self.kind = kind
+        self.fields = dict(fields)
+        self.takes = takes
+        self._admit: Validator = validator("Input", {n: fields[n].annotated for n in takes}, partial=True)
+        self._restore: dict[str, Validator] = {
+            name: validator("Stored", {name: field.annotated}, strict=False) for name, field in fields.items()
+        }
+        self._reducers = {name: field.reducer for name, field in fields.items() if field.reducer is not None}
+
+    def admit(self, given: Mapping[str, Any]) -> Values:
+        """Take input from outside: known fields that are open to callers, of exactly their types."""
+        for name in given:
+            if name not in self.fields:
+                raise InputSchema(f"Field '{name}' is unknown; this graph takes {_listed(self.takes)}.")
+            if name not in self.takes:
+                raise InputSchema(f"Field '{name}' cannot be set from outside; this graph takes {_listed(self.takes)}.")
+        try:
+            return detached(self._admit(dict(given)))
+        except ValidationError as error:
+            raise InputSchema(f"The input does not fit: {reasons(error)}.") from error
+
+    def begin(self, given: Mapping[str, Any]) -> Values:
+        """Return the state that a turn starts from."""
+        values: Values = {}
+        self.apply(values, given)
+        return values
+
+    def apply(self, values: Values, update: Mapping[str, Any]) -> None:
+        """Write an update into the state, through the reducers where there are any."""
+        if not self._reducers:
+            values.update(update)
+            return
+        for name, value in update.items():
+            reducer = self._reducers.get(name)
+            if reducer is None:
+                values[name] = value
+                continue
+            current = values.get(name, MISSING)
+            if current is MISSING:
+                current = self.fields[name].initial()
+            values[name] = value if current is MISSING else reducer(current, value)
+
+    def complete(self, values: Mapping[str, Any]) -> Values:
+        """Return every field that has a value or a default, in the order of the declaration."""
+        filled = ((name, values[name] if name in values else field.initial()) for name, field in self.fields.items())
+        return {name: value for name, value in filled if value is not MISSING}
+
+    def restore(self, values: Mapping[str, Any]) -> Values:
+        """Turn stored values back into the declared types: a store keeps lists for tuples and dicts for records."""
+        restored: Values = {}
+        for name, value in values.items():
+            try:
+                restored.update(self._restore[name]({name: value}))
+            except ValidationError as error:
+                raise StateIncompatible(f"The stored state does not fit: {reasons(error)}.") from error
+        return restored
+
+
+def check_kind(state: object) -> bool:
+    """Tell whether this can be a state class."""
+    return inspect.isclass(state) and is_record(state)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "no fields"

@@ -1,0 +1,149 @@
+"""Values of fields: validated strictly against their types, copied so that nobody shares them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import inspect
+import types
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from interlock.contract.shapes import hints, peel
+
+__all__ = ["ValidationError", "Validator", "detached", "immutable", "reasons", "validator"]
+
+Validator = Callable[[Any], dict[str, Any]]
+
+_ATOMS = frozenset(
+    {
+        *(str, bytes, int, float, bool, complex, types.NoneType, decimal.Decimal, uuid.UUID),
+        *(dt.date, dt.datetime, dt.time, dt.timedelta),
+    }
+)
+Copier: TypeAlias = Callable[[Any], Any]
+T = TypeVar("T")
+
+
+def validator(name: str, fields: Mapping[str, Any], *, strict: bool = True, partial: bool = False) -> Validator:
+    """Make a function that validates a mapping of exactly these fields and returns a new dict.
+
+    Strict means that nothing is converted: an int is not a str. Records inside are validated again, field by field,
+    because a plain dataclass takes anything when it is made and a pydantic model can be changed afterwards.
+    """
+    config = ConfigDict(strict=strict, extra="forbid", revalidate_instances="always", allow_inf_nan=True)
+    make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
+    record = make_record(name, dict(fields), total=not partial)
+    record.__pydantic_config__ = config
+    validate: Validator = TypeAdapter[Any](record).validator.validate_python
+    models = [field for field, hint in fields.items() if _mentions_model(hint)]
+    if not models:
+        return validate
+
+    def validate_with_models(values: Any) -> dict[str, Any]:
+        validated = validate(values)
+        for field in models:
+            if field in validated:
+                validated[field] = _rebuilt(validated[field])
+        return validated
+
+    return validate_with_models
+
+
+def reasons(error: ValidationError) -> str:
+    """Say what is wrong with a value, without the value: it may be secret."""
+    return "; ".join(
+        f"'{'.'.join(str(part) for part in e['loc'])}': {e['msg']}" for e in error.errors(include_url=False, include_input=False)
+    )
+
+
+def _rebuilt(value: Any) -> Any:
+    """Validate pydantic models again: inside other types pydantic takes an instance as it is, whatever it has become."""
+    if isinstance(value, BaseModel):
+        inner = {name: _rebuilt(item) for name, item in vars(value).items()}
+        fresh = copy.copy(value)
+        type(value).__pydantic_validator__.validate_python(inner, strict=True, self_instance=fresh, by_name=True)
+        return fresh
+    if isinstance(value, dict):
+        return {key: _rebuilt(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = cast("list[Any]", value)
+        return type(items)(_rebuilt(item) for item in items)
+    return value
+
+
+def _mentions_model(hint: Any) -> bool:
+    return any(inspect.isclass(part) and issubclass(part, BaseModel) for part in _parts(hint, ()))
+
+
+def _parts(hint: Any, seen: tuple[Any, ...]) -> list[Any]:
+    """List a type and every type inside it."""
+    hint, _ = peel(hint)
+    if hint in seen:
+        return []
+    inner = list(get_args(hint)) if get_origin(hint) is not Literal else []
+    if inspect.isclass(hint) and dataclasses.is_dataclass(hint):
+        inner += hints(hint).resolved.values()
+    return [hint, *(part for item in inner for part in _parts(item, (*seen, hint)))]
+
+
+def immutable(hint: Any) -> bool:
+    """Tell whether no value of this type can be changed in place, so that it may be shared."""
+    hint, _ = peel(hint)
+    origin = get_origin(hint)
+    if origin is Literal or hint is None or hint in _ATOMS:
+        return True
+    if origin in (Union, types.UnionType, tuple, frozenset):
+        return all(arg is Ellipsis or immutable(arg) for arg in get_args(hint))
+    if not inspect.isclass(hint):
+        return False
+    if issubclass(hint, enum.Enum):
+        return True
+    if dataclasses.is_dataclass(hint):
+        parameters: Any = getattr(hint, "__dataclass_params__")  # noqa: B009 - typeshed does not know it
+        return parameters.frozen and all(immutable(field) for field in hints(hint).resolved.values())
+    return False
+
+
+def detached(value: T) -> T:
+    """Copy a value so that changing the copy changes nothing else; what cannot change is returned as it is."""
+    kind = cast("type[T]", type(value))
+    return (_COPIERS.get(kind) or _learn(kind))(value)
+
+
+def _learn(kind: type[Any]) -> Copier:
+    """Find out once how values of a class are copied: a dataclass field by field, which is many times faster."""
+    copier: Copier = copy.deepcopy
+    if dataclasses.is_dataclass(kind):
+        names = tuple(field.name for field in dataclasses.fields(kind))
+
+        def copy_fields(value: Any) -> Any:
+            made: Any = object.__new__(kind)
+            for name in names:
+                object.__setattr__(made, name, detached(getattr(value, name)))
+            return made
+
+        copier = copy_fields
+    _COPIERS[kind] = copier
+    return copier
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_COPIERS: dict[type[Any], Copier] = {
+    **dict.fromkeys(_ATOMS, _same),
+    dict: lambda value: {key: detached(item) for key, item in value.items()},
+    list: lambda value: [detached(item) for item in value],
+    tuple: lambda value: tuple([detached(item) for item in value]),
+    set: lambda value: {detached(item) for item in value},
+    frozenset: lambda value: frozenset([detached(item) for item in value]),
+}

@@ -1,0 +1,27 @@
+"""The direct engine: the rows, walked by a loop."""
+
+from __future__ import annotations
+
+from interlock.contract import Graph
+from interlock.contract.state import Values
+from interlock.engine import TakeStep
+
+__all__ = ["DirectGraph"]
+
+
+class DirectGraph:
+    """A graph that is walked as it is declared."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    async def walk(self, given: Values, take_step: TakeStep) -> Values:
+        """Go from the entry to END, one node at a time, and return the final state."""
+        nodes, state = self._graph.nodes, self._graph.state
+        values = state.begin(given)
+        name: str | None = self._graph.entry
+        while name is not None:
+            step = await take_step(nodes[name], values)
+            state.apply(values, step.update)
+            name = step.target
+        return values

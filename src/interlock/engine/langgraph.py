@@ -1,0 +1,127 @@
+"""The LangGraph engine: the rows as a real compiled StateGraph. The one place that talks to LangGraph's graph API.
+
+What LangGraph would let a node do, and what is done here so that it cannot:
+- it writes any channel, unknown keys vanish: the update is built from the outcome, exactly;
+- it goes anywhere by a Command of its own: only this file makes Commands, and there is no static edge but START's;
+- it sees the whole state when a hint does not resolve: the read schema is always passed;
+- it reaches the store, the config and the whole state through ambient functions: they are taken away around the node;
+- a value that looks like an "overwrite" marker defeats a reducer: reduced fields have a channel that knows no markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.channels import BinaryOperatorAggregate
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from interlock.contract import Graph
+from interlock.contract.node import Node
+from interlock.contract.state import Field, Values
+from interlock.engine import TakeStep
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+__all__ = ["AnyCheckpointer", "AnyCompiledGraph", "AnyStore", "LangGraphGraph"]
+
+AnyCompiledGraph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+AnyCheckpointer: TypeAlias = BaseCheckpointSaver[Any]
+AnyStore: TypeAlias = BaseStore
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What the runtime hands to a run: its own way of taking a step."""
+
+    take_step: TakeStep
+
+
+class _Reduced(BinaryOperatorAggregate[Any]):
+    """A channel that reduces every value it is given, whatever the value looks like."""
+
+    def update(self, values: Sequence[Any]) -> bool:
+        for value in values:
+            self.value = value if not self.is_available() else self.operator(self.value, value)
+        return bool(values)
+
+
+class LangGraphGraph:
+    """A graph as a compiled StateGraph whose nodes and edges are exactly the rows'.
+
+    Where it is run by LangGraph alone, with no turn around it, each node takes its step by `loose`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        loose: TakeStep,
+        checkpointer: AnyCheckpointer | None = None,
+        store: AnyStore | None = None,
+    ) -> None:
+        self._graph = graph
+        builder = StateGraph(
+            _schema(graph.name, graph.state.fields.values()),
+            context_schema=Driver,
+            input_schema=_schema(f"{graph.name}_input", [graph.state.fields[name] for name in graph.state.takes]),
+        )
+        for node in graph.nodes.values():
+            builder.add_node(
+                node.name,
+                _runnable(graph, node, loose),
+                input_schema=_schema(f"{node.name}_reads", [read.field for read in node.reads]),
+                destinations=tuple(target or END for target in node.targets),
+            )
+        builder.add_edge(START, graph.entry)
+        compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
+        self.compiled: AnyCompiledGraph = compiled.with_config(recursion_limit=graph.steps + 1)
+
+    async def walk(self, given: Values, take_step: TakeStep) -> Values:
+        """Go from the entry to END, one node at a time, and return the final state."""
+        final = await self.compiled.ainvoke(given or Command(goto=self._graph.entry), context=Driver(take_step))
+        return cast("Values", final)
+
+
+def _schema(name: str, fields: Any) -> type[Any]:
+    """Make the TypedDict of these fields that LangGraph makes its channels from."""
+    channels = {field.name: _annotated(field) for field in cast("list[Field]", fields)}
+    make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
+    return make_record(name, channels, total=False)
+
+
+def _annotated(field: Field) -> Any:
+    return field.hint if field.reducer is None else Annotated[field.hint, _Reduced(field.hint, field.reducer)]
+
+
+def _runnable(graph: Graph, node: Node, loose: TakeStep) -> Callable[..., Awaitable[Command[str]]]:
+    """Make the function that LangGraph calls for a node."""
+
+    async def run(state: Mapping[str, Any], runtime: Runtime[Driver]) -> Command[str]:
+        driver = cast("Driver | None", runtime.context)
+        take_step = loose if driver is None else driver.take_step
+        with _no_ambient_access():
+            step = await take_step(node, graph.state.restore(state))
+        return Command(update=step.update, goto=step.target or END)
+
+    return run
+
+
+@contextmanager
+def _no_ambient_access() -> Generator[None]:
+    """Take away what get_config(), get_store(), get_runtime() and the like go by: a guard against mistakes."""
+    token = var_child_runnable_config.set(None)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)

@@ -1,0 +1,220 @@
+"""Everything Interlock raises.
+
+    InterlockError
+      ContractError            a graph, document or wiring that breaks the rules; raised while building
+      InputError               the caller's mistake; the session is as it was
+        InputEmpty               input_empty
+        InputTooLarge            input_too_large
+        InputEncoding            input_encoding
+        InputSchema              input_schema
+        AgentUnknown             agent_unknown
+        RoleUnknown              role_unknown
+        SettingsInvalid          settings_invalid
+      TurnError                while a turn runs; carries the turn and the node path
+        ContractViolation        contract_violation
+        BudgetExceeded           budget_exceeded
+        NodeFailed               node_failed
+        StateIncompatible        state_incompatible
+        Internal                 internal
+        CapabilityError          capability_failed
+          CapabilityResultInvalid  capability_result_invalid
+          MediaUnsupported         unsupported_media
+          MediaMalformed           media_malformed
+
+`code` is stable: branch on it, not on the message. `transient` says whether the same call may succeed later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "AgentUnknown",
+    "BudgetExceeded",
+    "CapabilityError",
+    "CapabilityResultInvalid",
+    "ContractError",
+    "ContractViolation",
+    "InputEmpty",
+    "InputEncoding",
+    "InputError",
+    "InputSchema",
+    "InputTooLarge",
+    "InterlockError",
+    "Internal",
+    "MediaMalformed",
+    "MediaUnsupported",
+    "NodeFailed",
+    "Problem",
+    "RoleUnknown",
+    "SettingsInvalid",
+    "StateIncompatible",
+    "TurnError",
+]
+
+
+class InterlockError(Exception):
+    """Something went wrong in Interlock."""
+
+    code: ClassVar[str] = "internal"
+    transient: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or type(self).__doc__)
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken rule of a graph: where it is, what is wrong, what to change."""
+
+    rule: str
+    says: str
+    fix: str
+    graph: str
+    node: str | None = None
+    field: str | None = None
+
+    def __str__(self) -> str:
+        where = [f"graph '{self.graph}'"]
+        if self.node is not None:
+            where.append(f"node '{self.node}'")
+        if self.field is not None:
+            where.append(f"field '{self.field}'")
+        return f"{', '.join(where)}: {self.says} Fix: {self.fix}"
+
+
+class ContractError(InterlockError):
+    """A graph breaks the rules of contracts and was not built."""
+
+    code = "contract_invalid"
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class InputError(InterlockError):
+    """The input cannot be taken."""
+
+    code = "input_invalid"
+
+
+class InputEmpty(InputError):
+    """The input is empty or blank."""
+
+    code = "input_empty"
+
+
+class InputTooLarge(InputError):
+    """The input is larger than the configured cap."""
+
+    code = "input_too_large"
+
+
+class InputEncoding(InputError):
+    """The input is not valid text."""
+
+    code = "input_encoding"
+
+
+class InputSchema(InputError):
+    """The input has a field that is unknown, closed to callers, or of the wrong type."""
+
+    code = "input_schema"
+
+
+class AgentUnknown(InputError):
+    """There is no agent of that name."""
+
+    code = "agent_unknown"
+
+
+class RoleUnknown(InputError):
+    """The agent has no entry for that role."""
+
+    code = "role_unknown"
+
+
+class SettingsInvalid(InputError):
+    """A setting has a value that cannot be used."""
+
+    code = "settings_invalid"
+
+
+class TurnError(InterlockError):
+    """A turn could not go on."""
+
+    code = "turn_failed"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message)
+        self.node: str | None = None
+        self.turn: str | None = None
+
+    def at(self, node: str, *, turn: str) -> TurnError:
+        """Say where it happened; a graph inside a graph puts its parent's node in front."""
+        self.node = node if self.node is None else f"{node}/{self.node}"
+        self.turn = turn
+        return self
+
+
+class ContractViolation(TurnError):
+    """A node did what its contract does not allow."""
+
+    code = "contract_violation"
+
+
+class BudgetExceeded(TurnError):
+    """A turn used up one of its budgets."""
+
+    code = "budget_exceeded"
+
+
+class NodeFailed(TurnError):
+    """A node raised an exception that is not one of its outcomes."""
+
+    code = "node_failed"
+
+
+class Internal(TurnError):
+    """A mistake in Interlock itself."""
+
+    code = "internal"
+
+
+class StateIncompatible(TurnError):
+    """The stored state does not fit the graph."""
+
+    code = "state_incompatible"
+
+
+class CapabilityError(TurnError):
+    """A capability call failed."""
+
+    code = "capability_failed"
+
+
+class CapabilityResultInvalid(CapabilityError):
+    """A capability returned something other than what its Protocol declares."""
+
+    code = "capability_result_invalid"
+
+
+class MediaUnsupported(CapabilityError):
+    """No configured adapter can take this kind of media."""
+
+    code = "unsupported_media"
+
+
+class MediaMalformed(CapabilityError):
+    """The media is damaged or is not what it is declared to be."""
+
+    code = "media_malformed"

@@ -1,0 +1,35 @@
+"""What may come in: text that is text, of a size that can be handled, for a session that can be named."""
+
+from __future__ import annotations
+
+import re
+
+from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge
+
+__all__ = ["check_session", "check_text"]
+
+_SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def check_text(text: str, *, max_bytes: int) -> str:
+    """Refuse input that is empty, too large or not text; it is never repaired."""
+    if len(text) > max_bytes:
+        raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InputEncoding(f"The input is not valid Unicode: a lone surrogate at position {error.start}.") from error
+    if size > max_bytes:
+        raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
+    if not text or text.isspace():
+        raise InputEmpty
+    if "\0" in text:
+        raise InputEncoding(f"The input has a NUL character at position {text.index(chr(0))}.")
+    return text
+
+
+def check_session(session: str) -> str:
+    """Refuse a session id that is not a plain name."""
+    if not _SESSION.fullmatch(session):
+        raise InputSchema("A session id is 1 to 64 letters, digits, '_' and '-'.")
+    return session

@@ -1,0 +1,145 @@
+"""One turn: an input goes in, an engine walks the graph, a reply comes out. Read this first.
+
+Turn.run                the turn from the first event to the result
+engine.walk           one node after the other, on LangGraph or in a loop
+Turn.step           one node: hand it what it reads and is granted, hold what it returns to its contract
+gate              everything the node does to the world
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.contract import Graph
+from interlock.contract.node import Node, Step
+from interlock.contract.state import Values
+from interlock.engine import Compiled
+from interlock.errors import BudgetExceeded, InterlockError, Internal, NodeFailed, TurnError
+from interlock.runtime.agent import Fault, Reply, Status
+from interlock.runtime.events import Events, Run, Sink, plain
+from interlock.runtime.gate import Gate, Scope
+
+__all__ = ["Turn", "TurnResult"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnResult:
+    """How a turn ended."""
+
+    agent: str
+    session: str
+    turn: str
+    status: Status
+    output: Any
+    error: Fault | None
+    path: tuple[str, ...]
+    state: Values
+    metadata: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain JSON data."""
+        return plain(self)
+
+
+class Turn:
+    """One input to one reply."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        gate: Gate,
+        *,
+        agent: str,
+        session: str,
+        turn: str,
+        reply: Callable[[Mapping[str, Any]], Reply],
+        sink: Sink | None = None,
+    ) -> None:
+        self._graph = graph
+        self._gate = gate
+        self._agent = agent
+        self._session = session
+        self._turn = turn
+        self._reply = reply
+        self._run: Run | None = None
+        if sink is not None:
+            self._run = Events(turn, sink).turn(graph.name, {"agent": agent, "session": session, "turn": turn})
+        self._path: list[str] = []
+        self._updates: list[Values] = []
+
+    async def run(self, compiled: Compiled, given: Values) -> TurnResult:
+        """Take the turn. It always ends in a result; only cancellation is raised."""
+        if self._run is not None:
+            self._run.start(given)
+        try:
+            state = self._graph.state.complete(await compiled.walk(given, self.step))
+            result = self._result(self._reply(state), state)
+        except InterlockError as error:
+            result = self._failed(error, given)
+        except Exception as error:  # noqa: BLE001 - nothing untyped reaches a caller
+            result = self._failed(Internal(f"The engine failed: {type(error).__name__}: {error}"), given)
+        if self._run is not None:
+            self._run.end(result)
+        return result
+
+    async def step(self, node: Node, state: Mapping[str, Any]) -> Step:
+        """Run one node."""
+        run = self._enter(node)
+        scope = Scope(node.name, run)
+        try:
+            arguments = node.read(state)
+            if run is not None:
+                run.start({str(read): value for read, value in zip(node.reads, arguments, strict=True)})
+            step = node.settle(await node.run(*arguments, **self._gate.open(node, scope)))
+        except Exception as error:
+            failure = _typed(error, node, self._turn)
+            if run is not None:
+                run.error(failure.code, failure.message)
+            if failure is error:
+                raise
+            raise failure from error
+        finally:
+            scope.is_open = False
+        self._updates.append(step.update)
+        if run is not None:
+            run.end(step.update)
+        return step
+
+    def _enter(self, node: Node) -> Run | None:
+        if len(self._path) >= self._graph.steps:
+            raise BudgetExceeded(f"The turn took all of its {self._graph.steps} steps without ending.").at(node.name, turn=self._turn)
+        self._path.append(node.name)
+        if self._run is None:
+            return None
+        return self._run.child("chain", node.name, {"langgraph_node": node.name, "langgraph_step": len(self._path)})
+
+    def _failed(self, error: InterlockError, given: Values) -> TurnResult:
+        state = self._graph.state.begin(given)
+        for update in self._updates:
+            self._graph.state.apply(state, update)
+        fault = Fault(code=error.code, message=error.message, node=error.node if isinstance(error, TurnError) else None)
+        return self._result(Reply(status="error", error=fault), self._graph.state.complete(state))
+
+    def _result(self, reply: Reply, state: Values) -> TurnResult:
+        return TurnResult(
+            agent=self._agent,
+            session=self._session,
+            turn=self._turn,
+            status=reply.status,
+            output=reply.output,
+            error=reply.error,
+            path=tuple(self._path),
+            state=state,
+            metadata=reply.metadata,
+        )
+
+
+def _typed(error: Exception, node: Node, turn: str) -> InterlockError:
+    """Say where a typed error happened, or make one of an exception that the node should not have raised."""
+    if isinstance(error, TurnError):
+        return error.at(node.name, turn=turn)
+    if isinstance(error, InterlockError):
+        return error
+    return NodeFailed(f"The node raised {type(error).__name__}: {error}").at(node.name, turn=turn)
