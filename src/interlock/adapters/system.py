@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from datetime import UTC, datetime
 
 __all__ = ["SystemClock", "SystemIds"]
@@ -21,4 +21,4 @@ class SystemIds:
 
     async def new(self) -> str:
         """Return an identifier that was never returned before."""
-        return uuid.uuid4().hex
+        return os.urandom(16).hex()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
-
-from pydantic import JsonValue
+from typing import Literal, Protocol, TypeAlias
 
 from interlock.capabilities.capability import Capability, emits
 
-__all__ = ["ModelBackend", "ModelErrorType", "ModelRequest", "ModelResponse", "ModelStatus"]
+__all__ = ["Metadata", "ModelBackend", "ModelErrorType", "ModelRequest", "ModelResponse", "ModelStatus"]
 
 ModelStatus = Literal["success", "recoverable_error", "fatal_error"]
+Metadata: TypeAlias = dict[str, str | int | float | bool | None]
 ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output"]
 
 
@@ -25,7 +23,7 @@ class ModelRequest:
     image: str | None = None
     """A normalised image as a data URI: a content block beside the prompt."""
     context: str | None = None
-    constraints: Mapping[str, JsonValue] | None = None
+    constraints: Metadata | None = None
     timeout_s: float = 30.0
     trace_id: str | None = None
 
@@ -37,7 +35,7 @@ class ModelResponse:
     status: ModelStatus
     output: str | None = None
     error_type: ModelErrorType | None = None
-    metadata: dict[str, JsonValue] | None = None
+    metadata: Metadata | None = None
 
 
 class ModelBackend(Capability, Protocol):

@@ -115,7 +115,7 @@ class _Builder:
             )
         if len(found.reducers) > 1:
             self.say("two_reducers", "it has more than one reducer.", "keep one.", field=found.name)
-        if found.reducer is not None and found.default is not None and found.default() != found.initial():
+        if found.reducer is not None and found.default is not None and found.default() != (found.start and found.start()):
             self.say(
                 "reducer_default",
                 "a field with a reducer begins as the empty value of its type, so its default would never be seen.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 __all__ = ["Control", "Label", "Present", "Secret", "Untrusted", "has_value"]
 
@@ -42,4 +42,4 @@ Present = Annotated[bool, PRESENCE]
 
 def has_value(value: object) -> bool:
     """Tell whether a field has a value: None and whatever is empty (`len()` of 0) are none; 0 and False are values."""
-    return value is not None and not (isinstance(value, Sized) and len(value) == 0)
+    return value is not None and not (hasattr(value, "__len__") and len(cast("Sized", value)) == 0)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from interlock.contract.labels import has_value
 from interlock.contract.outcome import Outcome
 from interlock.contract.shapes import covers, render
-from interlock.contract.state import MISSING, Field, Values
-from interlock.contract.values import ValidationError, detached, reasons, validator
+from interlock.contract.state import Field, Values
+from interlock.contract.values import ValidationError, copied_by_validation, detached, immutable, reasons, validator
 from interlock.errors import ContractViolation
 
 __all__ = ["END", "Ending", "Grant", "Node", "Read", "Row", "Step", "Target", "node"]
@@ -61,30 +61,32 @@ class Read:
 
     def picker(self) -> Callable[[Mapping[str, Any]], Any]:
         """Make the function that takes this read out of the state."""
-        name, initial, shared = self.field.name, self.field.initial, self.field.shared
-        nullable = covers(self.hint, None)
+        name, start = self.field.name, self.field.start
+        if start is None and covers(self.hint, None):
+            start = _nothing
 
-        def unset() -> Any:
-            value = initial()
-            if value is not MISSING:
-                return value
-            if nullable:
-                return None
+        def begin() -> Any:
+            if start is not None:
+                return start()
             raise ContractViolation(
                 f"Field '{name}' has no value yet. Fix: write it on every way to this node, or declare the parameter as"
                 f" '{render(self.hint)} | None'."
             )
 
         def presence(state: Mapping[str, Any]) -> bool:
-            return has_value(state[name]) if name in state else has_value(None if (v := initial()) is MISSING else v)
+            return has_value(state[name] if name in state else start and start())
 
         def share(state: Mapping[str, Any]) -> Any:
-            return state[name] if name in state else unset()
+            return state[name] if name in state else begin()
 
         def copy(state: Mapping[str, Any]) -> Any:
-            return detached(state[name]) if name in state else unset()
+            return detached(state[name]) if name in state else begin()
 
-        return presence if self.presence else share if shared else copy
+        return presence if self.presence else share if immutable(self.field.hint) else copy
+
+
+def _nothing() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -99,21 +101,26 @@ class Grant:
         return self.capability.__name__
 
 
+class Step(NamedTuple):
+    """What one node did: which outcome, what it wrote, which node is next (None is END)."""
+
+    outcome: str
+    update: Values
+    target: str | None
+
+
 class Ending:
     """One outcome of a node: what it writes and where it leads (None is END)."""
 
     def __init__(self, outcome: type[Outcome], fields: Mapping[str, Any], target: str | None, state: Mapping[str, Field]) -> None:
         self.outcome = outcome
+        self.name = outcome.__name__
         self.fields = dict(fields)
         self.target = target
         self._validate = validator(outcome.__name__, {name: state[name].constrain(hint) for name, hint in fields.items()})
-        self._copied = tuple(name for name in fields if not state[name].shared)
+        self._copied = tuple(name for name, hint in fields.items() if not copied_by_validation(hint))
 
-    @property
-    def name(self) -> str:
-        return self.outcome.__name__
-
-    def update(self, outcome: Outcome) -> Values:
+    def settle(self, outcome: object) -> Step:
         """Build the state update from exactly what the outcome declares, validated and shared with nobody."""
         try:
             update = self._validate(outcome.__dict__)
@@ -121,16 +128,7 @@ class Ending:
             raise ContractViolation(f"Outcome '{self.name}' does not fit the state: {reasons(error)}.") from error
         for name in self._copied:
             update[name] = detached(update[name])
-        return update
-
-
-@dataclass(frozen=True)
-class Step:
-    """What one node did: which outcome, what it wrote, which node is next (None is END)."""
-
-    outcome: str
-    update: Values
-    target: str | None
+        return Step(self.name, update, self.target)
 
 
 class Node:
@@ -176,4 +174,4 @@ class Node:
         if ending is None:
             declared = ", ".join(f"'{ending.name}'" for ending in self.endings)
             raise ContractViolation(f"Returned '{type(outcome).__name__}', which is none of its outcomes: {declared}.")
-        return Step(ending.name, ending.update(outcome), ending.target)  # pyright: ignore[reportArgumentType]
+        return ending.settle(outcome)

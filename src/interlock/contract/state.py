@@ -7,7 +7,8 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, cast, get_origin
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias, cast, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -15,23 +16,15 @@ from typing_extensions import is_typeddict
 
 from interlock.contract.labels import Label
 from interlock.contract.shapes import covers, hints, is_record, peel
-from interlock.contract.values import ValidationError, Validator, detached, immutable, reasons, validator
+from interlock.contract.values import ValidationError, Validator, detached, reasons, validator
 from interlock.errors import InputSchema, StateIncompatible
 
-__all__ = ["MISSING", "Field", "State", "Values", "read_fields"]
+__all__ = ["Field", "State", "Values", "read_fields"]
 
 Values = dict[str, Any]
-Reducer = Callable[[Any, Any], Any]
+Reducer: TypeAlias = Callable[[Any, Any], Any]
+Starter: TypeAlias = Callable[[], Any]
 
-
-class _Missing:
-    """A field that has not been written and has no default."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
 
 _CONCRETE: dict[Any, type] = {
     collections.abc.Sequence: list,
@@ -50,7 +43,7 @@ class Field:
     name: str
     hint: Any
     metadata: tuple[Any, ...]
-    default: Callable[[], Any] | None
+    default: Starter | None
     reducers: tuple[Reducer, ...]
 
     @property
@@ -71,30 +64,28 @@ class Field:
         """The type with its constraints, for validation."""
         return self.constrain(self.hint)
 
-    @property
-    def shared(self) -> bool:
-        """Whether a value may be handed out without copying it."""
-        return immutable(self.hint)
-
     def constrain(self, hint: Any) -> Any:
         """Put this field's constraints on a narrower type of the same field."""
         kept = tuple(item for item in self.metadata if not isinstance(item, Label) and item not in self.reducers)
         return Annotated[hint, *kept] if kept else hint
 
-    def initial(self) -> Any:
-        """Return what the field holds before anything was written, or MISSING.
+    @cached_property
+    def start(self) -> Starter | None:
+        """Make what the field holds before anything was written; None where it then has no value.
 
         A field with a reducer begins as the empty value of its type, as in LangGraph.
         """
         if self.reducers:
             kind: Any = get_origin(self.hint) or self.hint
+            kind = _CONCRETE.get(kind, kind)
             try:
-                return cast("Callable[[], Any]", _CONCRETE.get(kind, kind))()
+                kind()
             except Exception:  # noqa: BLE001 - a type that cannot be made from nothing begins unset
-                return MISSING
-        if self.default is not None:
-            return self.default()
-        return None if covers(self.hint, None) else MISSING
+                return None
+            return kind
+        if self.default is None and covers(self.hint, None):
+            return lambda: None
+        return self.default
 
 
 def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
@@ -122,14 +113,14 @@ def _is_class_variable(annotation: Any) -> bool:
     return str(get_origin(annotation) or annotation) == "typing.ClassVar"
 
 
-def _default(state: type[Any], name: str, info: FieldInfo | None) -> Callable[[], Any] | None:
+def _default(state: type[Any], name: str, info: FieldInfo | None) -> Starter | None:
     if info is not None:
         return None if info.is_required() else lambda: info.get_default(call_default_factory=True, validated_data={})
     if is_typeddict(state) or not dataclasses.is_dataclass(state):
         return None
     declared = next(field for field in dataclasses.fields(state) if field.name == name)
     if declared.default_factory is not dataclasses.MISSING:
-        return cast("Callable[[], Any]", declared.default_factory)
+        return cast("Starter", declared.default_factory)
     if declared.default is not dataclasses.MISSING:
         default = declared.default
         return lambda: default
@@ -173,19 +164,21 @@ class State:
             values.update(update)
             return
         for name, value in update.items():
-            reducer = self._reducers.get(name)
-            if reducer is None:
+            reducer, start = self._reducers.get(name), self.fields[name].start
+            if reducer is None or (name not in values and start is None):
                 values[name] = value
-                continue
-            current = values.get(name, MISSING)
-            if current is MISSING:
-                current = self.fields[name].initial()
-            values[name] = value if current is MISSING else reducer(current, value)
+            else:
+                values[name] = reducer(values[name] if name in values else cast("Starter", start)(), value)
 
     def complete(self, values: Mapping[str, Any]) -> Values:
         """Return every field that has a value or a default, in the order of the declaration."""
-        filled = ((name, values[name] if name in values else field.initial()) for name, field in self.fields.items())
-        return {name: value for name, value in filled if value is not MISSING}
+        complete: Values = {}
+        for name, field in self.fields.items():
+            if name in values:
+                complete[name] = values[name]
+            elif field.start is not None:
+                complete[name] = field.start()
+        return complete
 
     def restore(self, values: Mapping[str, Any]) -> Values:
         """Turn stored values back into the declared types: a store keeps lists for tuples and dicts for records."""

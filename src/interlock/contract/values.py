@@ -10,15 +10,15 @@ import enum
 import inspect
 import types
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from interlock.contract.shapes import hints, peel
 
-__all__ = ["ValidationError", "Validator", "detached", "immutable", "reasons", "validator"]
+__all__ = ["ValidationError", "Validator", "copied_by_validation", "detached", "immutable", "reasons", "validator", "value_validator"]
 
 Validator = Callable[[Any], dict[str, Any]]
 
@@ -33,28 +33,31 @@ T = TypeVar("T")
 
 
 def validator(name: str, fields: Mapping[str, Any], *, strict: bool = True, partial: bool = False) -> Validator:
-    """Make a function that validates a mapping of exactly these fields and returns a new dict.
-
-    Strict means that nothing is converted: an int is not a str. Records inside are validated again, field by field,
-    because a plain dataclass takes anything when it is made and a pydantic model can be changed afterwards.
-    """
-    config = ConfigDict(strict=strict, extra="forbid", revalidate_instances="always", allow_inf_nan=True)
+    """Make a function that validates a mapping of exactly these fields and returns a new dict."""
     make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
     record = make_record(name, dict(fields), total=not partial)
-    record.__pydantic_config__ = config
-    validate: Validator = TypeAdapter[Any](record).validator.validate_python
-    models = [field for field, hint in fields.items() if _mentions_model(hint)]
-    if not models:
-        return validate
+    record.__pydantic_config__ = _config(strict=strict)
+    return value_validator(record, inside=fields.values())
 
-    def validate_with_models(values: Any) -> dict[str, Any]:
-        validated = validate(values)
-        for field in models:
-            if field in validated:
-                validated[field] = _rebuilt(validated[field])
-        return validated
 
-    return validate_with_models
+def value_validator(hint: Any, *, inside: Iterable[Any] = ()) -> Callable[[Any], Any]:
+    """Make a function that validates a value of this type and returns it, made anew where it is a container or record.
+
+    Nothing is converted: an int is not a str. Records are validated again, field by field, because a plain dataclass
+    takes anything when it is made and a pydantic model can be changed afterwards.
+    """
+    config = None if hasattr(hint, "__pydantic_config__") else _config(strict=True)
+    try:
+        validate = TypeAdapter[Any](hint, config=config).validator.validate_python
+    except PydanticUserError:  # a pydantic model has its own configuration
+        validate = TypeAdapter[Any](hint).validator.validate_python
+    if any(_mentions_model(part) for part in (hint, *inside)):
+        return lambda value: _rebuilt(validate(value))
+    return validate
+
+
+def _config(*, strict: bool) -> ConfigDict:
+    return ConfigDict(strict=strict, extra="forbid", revalidate_instances="always")
 
 
 def reasons(error: ValidationError) -> str:
@@ -112,9 +115,23 @@ def immutable(hint: Any) -> bool:
     return False
 
 
+def copied_by_validation(hint: Any) -> bool:
+    """Tell whether a validated value of this type shares nothing with the value that went in.
+
+    Validation makes every container and record anew; what it takes as it is may be shared if it cannot change.
+    """
+    hint, _ = peel(hint)
+    origin = get_origin(hint)
+    if immutable(hint):
+        return True
+    if origin in (Union, types.UnionType, list, dict, set, tuple, frozenset, Mapping, Sequence):
+        return all(arg is Ellipsis or copied_by_validation(arg) for arg in get_args(hint))
+    return inspect.isclass(hint) and dataclasses.is_dataclass(hint) and all(map(copied_by_validation, hints(hint).resolved.values()))
+
+
 def detached(value: T) -> T:
     """Copy a value so that changing the copy changes nothing else; what cannot change is returned as it is."""
-    kind = cast("type[T]", type(value))
+    kind = type(value)
     return (_COPIERS.get(kind) or _learn(kind))(value)
 
 

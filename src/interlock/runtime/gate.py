@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from interlock.capabilities.capability import EventKind, event_kind, methods
+from interlock.capabilities.capability import event_kind, methods
 from interlock.contract import Graph
 from interlock.contract.node import Node
 from interlock.contract.shapes import hints, render
-from interlock.contract.values import ValidationError, Validator, reasons, validator
+from interlock.contract.values import ValidationError, reasons, value_validator
 from interlock.errors import CapabilityError, CapabilityResultInvalid, ContractError, ContractViolation, InterlockError, Problem
 from interlock.runtime.events import Run
 
@@ -29,63 +28,51 @@ class Scope:
         self.is_open = True
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A method of a capability, as the gate sees it."""
+def _method(capability: type, name: str) -> Callable[..., Awaitable[Any]]:
+    """Make a handle's method: the way of every call through the gate."""
+    called = f"{capability.__name__}.{name}"
+    event = event_kind(capability, name)
+    validate = value_validator(hints(getattr(capability, name)).resolved["return"])
 
-    capability: str
-    method: str
-    event: EventKind | None
-    validate: Validator
-
-    async def make(self, scope: Scope, call: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Let one call through."""
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        adapter, scope = self._Handle__granted
         if not scope.is_open:
-            raise ContractViolation(f"'{self.capability}.{self.method}' was called after node '{scope.node}' had ended.")
-        if scope.run is None or self.event is None:
-            return await self._checked(call, args, kwargs)
-        run = scope.run.child(self.event, f"{self.capability}.{self.method}").start(kwargs if not args else [*args, *kwargs.values()])
+            raise ContractViolation(f"'{called}' was called after node '{scope.node}' had ended.")
+        run: Run | None = None
+        if event is not None and scope.run is not None:
+            run = scope.run.child(event, called).start([*args, *kwargs.values()])
         try:
-            result = await self._checked(call, args, kwargs)
-        except InterlockError as error:
-            run.error(error.code, error.message)
-            raise
-        run.end(result)
+            result = validate(await getattr(adapter, name)(*args, **kwargs))
+        except Exception as error:
+            failure = _typed(error, called)
+            if run is not None:
+                run.error(failure.code, failure.message)
+            if failure is error:
+                raise
+            raise failure from error
+        if run is not None:
+            run.end(result)
         return result
 
-    async def _checked(self, call: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        try:
-            result = await call(*args, **kwargs)
-        except InterlockError:
-            raise
-        except Exception as error:
-            raise CapabilityError(f"'{self.capability}.{self.method}' failed: {type(error).__name__}.") from error
-        try:
-            return self.validate({"result": result})["result"]
-        except ValidationError as error:
-            raise CapabilityResultInvalid(f"'{self.capability}.{self.method}' returned something else: {reasons(error)}.") from error
+    return call
+
+
+def _typed(error: Exception, called: str) -> InterlockError:
+    """Make a typed error of whatever an adapter raised or returned."""
+    if isinstance(error, InterlockError):
+        return error
+    if isinstance(error, ValidationError):
+        return CapabilityResultInvalid(f"'{called}' returned something else: {reasons(error)}.")
+    return CapabilityError(f"'{called}' failed: {type(error).__name__}.")
 
 
 def _handle_class(capability: type) -> type[Any]:
     """Make the class of the handles that stand in a node for whoever grants the capability."""
 
-    def method(call: _Call) -> Callable[..., Awaitable[Any]]:
-        name = call.method
-
-        async def through_the_gate(self: Any, *args: Any, **kwargs: Any) -> Any:
-            adapter, scope = self._Handle__granted
-            return await call.make(scope, getattr(adapter, name), args, kwargs)
-
-        return through_the_gate
-
     def __init__(self: Any, adapter: object, scope: Scope) -> None:  # noqa: N807 - it becomes the class's own
         self._Handle__granted = (adapter, scope)
 
-    calls = [
-        _Call(capability.__name__, name, event_kind(capability, name), validator("Result", {"result": hints(declared).resolved["return"]}))
-        for name, declared in methods(capability).items()
-    ]
-    body: dict[str, Any] = {call.method: method(call) for call in calls}
+    body: dict[str, Any] = {name: _method(capability, name) for name in methods(capability)}
     return type(capability.__name__, (), {"__slots__": ("_Handle__granted",), "__init__": __init__, **body})
 
 
@@ -104,7 +91,8 @@ class Gate:
 
     def open(self, node: Node, scope: Scope) -> dict[str, Any]:
         """Return the keyword arguments that a node is granted."""
-        return {parameter: handle(adapter, scope) for parameter, handle, adapter in self._handles[node.name]}
+        granted = self._handles[node.name]
+        return {parameter: handle(adapter, scope) for parameter, handle, adapter in granted} if granted else {}
 
 
 def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> list[Problem]:

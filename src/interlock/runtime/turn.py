@@ -86,7 +86,12 @@ class Turn:
 
     async def step(self, node: Node, state: Mapping[str, Any]) -> Step:
         """Run one node."""
-        run = self._enter(node)
+        if len(self._path) >= self._graph.steps:
+            raise BudgetExceeded(f"The turn took all of its {self._graph.steps} steps without ending.").at(node.name, turn=self._turn)
+        self._path.append(node.name)
+        run = None
+        if self._run is not None:
+            run = self._run.child("chain", node.name, {"langgraph_node": node.name, "langgraph_step": len(self._path)})
         scope = Scope(node.name, run)
         try:
             arguments = node.read(state)
@@ -106,14 +111,6 @@ class Turn:
         if run is not None:
             run.end(step.update)
         return step
-
-    def _enter(self, node: Node) -> Run | None:
-        if len(self._path) >= self._graph.steps:
-            raise BudgetExceeded(f"The turn took all of its {self._graph.steps} steps without ending.").at(node.name, turn=self._turn)
-        self._path.append(node.name)
-        if self._run is None:
-            return None
-        return self._run.child("chain", node.name, {"langgraph_node": node.name, "langgraph_step": len(self._path)})
 
     def _failed(self, error: InterlockError, given: Values) -> TurnResult:
         state = self._graph.state.begin(given)

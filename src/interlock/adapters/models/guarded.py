@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pydantic import JsonValue
-
-from interlock.capabilities.model import ModelBackend, ModelErrorType, ModelRequest, ModelResponse, ModelStatus
+from interlock.capabilities.model import Metadata, ModelBackend, ModelErrorType, ModelRequest, ModelResponse, ModelStatus
 from interlock.contract.values import ValidationError, validator
 
 __all__ = ["GuardedModelBackend"]
@@ -36,7 +34,7 @@ class GuardedModelBackend:
             return self._failure(request, error, "fatal_error", "backend_unavailable")
 
     def _failure(self, request: ModelRequest, error: Exception, status: ModelStatus, error_type: ModelErrorType) -> ModelResponse:
-        metadata: dict[str, JsonValue] = {
+        metadata: Metadata = {
             "backend": type(self._backend).__name__,
             "trace_id": request.trace_id,
             "cause": type(error).__name__,

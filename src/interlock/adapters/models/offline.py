@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pydantic import JsonValue
-
-from interlock.capabilities.model import ModelRequest, ModelResponse
+from interlock.capabilities.model import Metadata, ModelRequest, ModelResponse
 
 __all__ = ["OfflineModelBackend", "Rules"]
 
@@ -22,7 +20,7 @@ class OfflineModelBackend:
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
         """Answer by the rules."""
-        metadata: dict[str, JsonValue] = {"backend": "offline rules", "trace_id": request.trace_id}
+        metadata: Metadata = {"backend": "offline rules", "trace_id": request.trace_id}
         return ModelResponse(status="success", output=self._rules(request), metadata=metadata)
 
 

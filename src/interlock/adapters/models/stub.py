@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
-
-from interlock.capabilities.model import ModelRequest, ModelResponse
+from interlock.capabilities.model import Metadata, ModelRequest, ModelResponse
 
 __all__ = ["StubModelBackend"]
 
@@ -14,7 +12,7 @@ class StubModelBackend:
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
         """Answer without a model."""
-        metadata: dict[str, JsonValue] = {"backend": "stub", "trace_id": request.trace_id}
+        metadata: Metadata = {"backend": "stub", "trace_id": request.trace_id}
         if request.task == "fail":
             return ModelResponse(status="recoverable_error", error_type="invalid_output", metadata=metadata)
         return ModelResponse(status="success", output="This is a stubbed response.", metadata=metadata)

@@ -18,7 +18,6 @@ from interlock.agents.sam.state import (
     Initialised,
     InputProblem,
     InputType,
-    Metadata,
     Preprocess,
     Preprocessed,
     PreprocessingResult,
@@ -28,6 +27,7 @@ from interlock.agents.sam.state import (
     Success,
 )
 from interlock.capabilities import Clock, Ids, Images, ModelBackend, ModelRequest, ModelResponse, Transcriber
+from interlock.capabilities.model import Metadata
 from interlock.contract import Present
 from interlock.errors import MediaMalformed, MediaUnsupported
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import JsonValue
-
-from interlock.capabilities.model import ModelErrorType, ModelResponse
+from interlock.capabilities.model import Metadata, ModelErrorType, ModelResponse
 from interlock.contract import Control, Outcome, Untrusted
 
 __all__ = [
@@ -36,7 +34,6 @@ InputType = Literal["text", "audio", "image"]
 Command = Literal["preprocess", "call_model", "success", "failure"]
 InputProblem = Literal["unsupported_media", "media_malformed", "input_too_large", "input_empty"]
 ErrorType = Literal[ModelErrorType, InputProblem]
-Metadata = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, kw_only=True)
