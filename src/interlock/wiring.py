@@ -6,10 +6,11 @@ The only module that knows everyone. What is heavy (LangGraph, LangChain) is imp
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock.adapters.media import NoImages, NoTranscriber
 from interlock.adapters.models.guarded import GuardedModelBackend
@@ -38,6 +39,7 @@ AGENTS = ("sam",)
 """The agents that come with Interlock, each a package in interlock.agents."""
 
 
+@functools.cache
 def load_agent(name: str) -> Agent:
     """Load one of the agents that come with Interlock."""
     if name not in AGENTS:
@@ -77,7 +79,7 @@ class Interlock:
     def __init__(self, settings: Settings | None = None, *, grants: Mapping[type, object] | None = None) -> None:
         self.settings = settings or read_settings()
         self._grants = dict(grants or {})
-        self._ids: Ids = self._grants.get(Ids) or SystemIds()  # pyright: ignore[reportAttributeAccessIssue]
+        self._ids = cast("Ids", self._grants.get(Ids, SystemIds()))
         self._ready: dict[int, tuple[Graph, _Ready]] = {}
 
     async def run(
@@ -89,24 +91,28 @@ class Interlock:
         role: str | None = None,
         on_event: Sink | None = None,
     ) -> TurnResult:
-        """Take one turn: text, or the input fields of the graph. `on_event` is called with every event as it happens."""
+        """Take one turn: text, or the input fields of the graph. `on_event` is called with every event as it happens.
+
+        A turn for which no session is named begins one, which has the turn's own id.
+        """
         chosen = load_agent(agent) if isinstance(agent, str) else agent_of(agent)
         graph = _entry(chosen, role)
-        session = await self._ids.new() if session is None else check_session(session)
+        turn = await self._ids.new()
+        session = turn if session is None else check_session(session)
         if isinstance(given, str):
             given = chosen.admit(check_text(given, max_bytes=self.settings.max_input_bytes), session)
         values = graph.state.admit(given)
         ready = self._prepare(chosen, graph)
-        turn = Turn(
+        taken = Turn(
             graph,
             ready.gate,
             agent=chosen.name,
             session=session,
-            turn=await self._ids.new(),
+            turn=turn,
             reply=chosen.reply,
             sink=on_event,
         )
-        return await turn.run(ready.compiled, values)
+        return await taken.run(ready.compiled, values)
 
     async def stream(
         self,
@@ -186,13 +192,13 @@ class Interlock:
             Ids: self._ids,
             Transcriber: NoTranscriber(),
             Images: NoImages(),
-            ModelBackend: self._model(agent),
         }
-        grants = configured | self._grants
-        grants[ModelBackend] = GuardedModelBackend(grants[ModelBackend])  # pyright: ignore[reportArgumentType]
-        return Gate(graph, grants)
+        granted = self._grants.get(ModelBackend)
+        model = self._model(agent) if granted is None else GuardedModelBackend(cast("ModelBackend", granted))
+        return Gate(graph, configured | self._grants | {ModelBackend: model})
 
     def _model(self, agent: Agent) -> ModelBackend:
+        """Choose who answers. These two can neither hang nor raise, so they need no guard."""
         match self.settings.model:
             case "offline":
                 return OfflineModelBackend(agent.offline)

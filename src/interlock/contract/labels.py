@@ -42,4 +42,6 @@ Present = Annotated[bool, PRESENCE]
 
 def has_value(value: object) -> bool:
     """Tell whether a field has a value: None and whatever is empty (`len()` of 0) are none; 0 and False are values."""
-    return value is not None and not (hasattr(value, "__len__") and len(cast("Sized", value)) == 0)
+    if value is None:
+        return False
+    return len(cast("Sized", value)) > 0 if hasattr(value, "__len__") else True

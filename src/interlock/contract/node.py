@@ -7,9 +7,11 @@ fields of the outcomes it returns are what it writes, and the type of the outcom
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping
+import operator
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from functools import cached_property
+from typing import Any, Final, TypeAlias, TypeVar
 
 from interlock.contract.labels import has_value
 from interlock.contract.outcome import Outcome
@@ -59,34 +61,28 @@ class Read:
     def __str__(self) -> str:
         return f"{self.field.name}?" if self.presence else self.field.name
 
-    def picker(self) -> Callable[[Mapping[str, Any]], Any]:
-        """Make the function that takes this read out of the state."""
-        name, start = self.field.name, self.field.start
-        if start is None and covers(self.hint, None):
-            start = _nothing
+    @property
+    def adapt(self) -> Callable[[Any], Any] | None:
+        """What is done to a value before the node sees it: nothing where it cannot be changed in place."""
+        if self.presence:
+            return has_value
+        return None if immutable(self.field.hint) else detached
 
-        def begin() -> Any:
-            if start is not None:
-                return start()
-            raise ContractViolation(
-                f"Field '{name}' has no value yet. Fix: write it on every way to this node, or declare the parameter as"
-                f" '{render(self.hint)} | None'."
-            )
+    @cached_property
+    def may_be_unset(self) -> bool:
+        """Whether the node takes the absence of a value for None."""
+        return self.presence or covers(self.hint, None)
 
-        def presence(state: Mapping[str, Any]) -> bool:
-            return has_value(state[name] if name in state else start and start())
-
-        def share(state: Mapping[str, Any]) -> Any:
-            return state[name] if name in state else begin()
-
-        def copy(state: Mapping[str, Any]) -> Any:
-            return detached(state[name]) if name in state else begin()
-
-        return presence if self.presence else share if immutable(self.field.hint) else copy
-
-
-def _nothing() -> None:
-    return None
+    def begin(self) -> Any:
+        """Return what the node is handed where the field was never written."""
+        if self.field.start is not None:
+            return self.field.start()
+        if self.may_be_unset:
+            return None
+        raise ContractViolation(
+            f"Field '{self.field.name}' has no value yet. Fix: write it on every way to this node, or declare the parameter"
+            f" as '{render(self.hint)} | None'."
+        )
 
 
 @dataclass(frozen=True)
@@ -101,14 +97,6 @@ class Grant:
         return self.capability.__name__
 
 
-class Step(NamedTuple):
-    """What one node did: which outcome, what it wrote, which node is next (None is END)."""
-
-    outcome: str
-    update: Values
-    target: str | None
-
-
 class Ending:
     """One outcome of a node: what it writes and where it leads (None is END)."""
 
@@ -117,18 +105,12 @@ class Ending:
         self.name = outcome.__name__
         self.fields = dict(fields)
         self.target = target
-        self._validate = validator(outcome.__name__, {name: state[name].constrain(hint) for name, hint in fields.items()})
-        self._copied = tuple(name for name, hint in fields.items() if not copied_by_validation(hint))
+        self.validate = validator(outcome.__name__, {name: state[name].constrain(hint) for name, hint in fields.items()})
+        self.shared = tuple(name for name, hint in fields.items() if not copied_by_validation(hint))
 
-    def settle(self, outcome: object) -> Step:
-        """Build the state update from exactly what the outcome declares, validated and shared with nobody."""
-        try:
-            update = self._validate(outcome.__dict__)
-        except ValidationError as error:
-            raise ContractViolation(f"Outcome '{self.name}' does not fit the state: {reasons(error)}.") from error
-        for name in self._copied:
-            update[name] = detached(update[name])
-        return Step(self.name, update, self.target)
+
+Step: TypeAlias = tuple[Ending, Values]
+"""What one node did: how it ended, and what it wrote."""
 
 
 class Node:
@@ -148,7 +130,8 @@ class Node:
         self.reads = reads
         self.grants = grants
         self.endings = endings
-        self._pickers = tuple(read.picker() for read in reads)
+        self._take = _taker([read.field.name for read in reads])
+        self._adapt = tuple((index, read.adapt) for index, read in enumerate(reads) if read.adapt is not None)
         self._endings = {ending.outcome: ending for ending in endings}
 
     @property
@@ -164,14 +147,39 @@ class Node:
     def targets(self) -> tuple[str | None, ...]:
         return tuple(dict.fromkeys(ending.target for ending in self.endings))
 
-    def read(self, state: Mapping[str, Any]) -> list[Any]:
+    def read(self, state: Mapping[str, Any]) -> Sequence[Any]:
         """Take what this node reads out of the state, and nothing else."""
-        return [pick(state) for pick in self._pickers]
+        try:
+            values = self._take(state)
+        except KeyError:
+            values = self._take({r.field.name: state[r.field.name] if r.field.name in state else r.begin() for r in self.reads})
+        if not self._adapt:
+            return values
+        adapted = list(values)
+        for index, adapt in self._adapt:
+            adapted[index] = adapt(adapted[index])
+        return adapted
 
     def settle(self, outcome: object) -> Step:
-        """Hold what the node returned to its contract."""
+        """Hold what the node returned to its contract; build the update from exactly what the outcome declares."""
         ending = self._endings.get(type(outcome))  # pyright: ignore[reportArgumentType] - any type may be asked for
         if ending is None:
             declared = ", ".join(f"'{ending.name}'" for ending in self.endings)
             raise ContractViolation(f"Returned '{type(outcome).__name__}', which is none of its outcomes: {declared}.")
-        return ending.settle(outcome)
+        try:
+            update = ending.validate(outcome.__dict__)
+        except ValidationError as error:
+            raise ContractViolation(f"Outcome '{ending.name}' does not fit the state: {reasons(error)}.") from error
+        for name in ending.shared:
+            update[name] = detached(update[name])
+        return ending, update
+
+
+def _taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """Make the function that takes these keys out of a mapping."""
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    if not names:
+        return lambda _state: ()
+    (name,) = names
+    return lambda state: (state[name],)

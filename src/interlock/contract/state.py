@@ -16,7 +16,7 @@ from typing_extensions import is_typeddict
 
 from interlock.contract.labels import Label
 from interlock.contract.shapes import covers, hints, is_record, peel
-from interlock.contract.values import ValidationError, Validator, detached, reasons, validator
+from interlock.contract.values import ValidationError, Validator, copied_by_validation, detached, reasons, validator
 from interlock.errors import InputSchema, StateIncompatible
 
 __all__ = ["Field", "State", "Values", "read_fields"]
@@ -135,6 +135,7 @@ class State:
         self.fields = dict(fields)
         self.takes = takes
         self._admit: Validator = validator("Input", {n: fields[n].annotated for n in takes}, partial=True)
+        self._admits_copies = all(copied_by_validation(fields[name].hint) for name in takes)
         self._restore: dict[str, Validator] = {
             name: validator("Stored", {name: field.annotated}, strict=False) for name, field in fields.items()
         }
@@ -148,7 +149,7 @@ class State:
             if name not in self.takes:
                 raise InputSchema(f"Field '{name}' cannot be set from outside; this graph takes {_listed(self.takes)}.")
         try:
-            return detached(self._admit(dict(given)))
+            return self._admit(dict(given)) if self._admits_copies else detached(self._admit(dict(given)))
         except ValidationError as error:
             raise InputSchema(f"The input does not fit: {reasons(error)}.") from error
 
@@ -172,6 +173,8 @@ class State:
 
     def complete(self, values: Mapping[str, Any]) -> Values:
         """Return every field that has a value or a default, in the order of the declaration."""
+        if len(values) == len(self.fields):
+            return {name: values[name] for name in self.fields}
         complete: Values = {}
         for name, field in self.fields.items():
             if name in values:

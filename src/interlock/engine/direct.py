@@ -21,7 +21,7 @@ class DirectGraph:
         values = state.begin(given)
         name: str | None = self._graph.entry
         while name is not None:
-            step = await take_step(nodes[name], values)
-            state.apply(values, step.update)
-            name = step.target
+            ending, update = await take_step(nodes[name], values)
+            state.apply(values, update)
+            name = ending.target
         return values

@@ -111,8 +111,8 @@ def _runnable(graph: Graph, node: Node, loose: TakeStep) -> Callable[..., Awaita
         driver = cast("Driver | None", runtime.context)
         take_step = loose if driver is None else driver.take_step
         with _no_ambient_access():
-            step = await take_step(node, graph.state.restore(state))
-        return Command(update=step.update, goto=step.target or END)
+            ending, update = await take_step(node, graph.state.restore(state))
+        return Command(update=update, goto=ending.target or END)
 
     return run
 

@@ -28,21 +28,21 @@ class Scope:
         self.is_open = True
 
 
-def _method(capability: type, name: str) -> Callable[..., Awaitable[Any]]:
-    """Make a handle's method: the way of every call through the gate."""
+def _method(capability: type, name: str, made: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Make a handle's method: the way of every call through the gate, until it is `made`."""
     called = f"{capability.__name__}.{name}"
     event = event_kind(capability, name)
     validate = value_validator(hints(getattr(capability, name)).resolved["return"])
 
     async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        adapter, scope = self._Handle__granted
+        scope: Scope = self._scope
         if not scope.is_open:
             raise ContractViolation(f"'{called}' was called after node '{scope.node}' had ended.")
         run: Run | None = None
         if event is not None and scope.run is not None:
             run = scope.run.child(event, called).start([*args, *kwargs.values()])
         try:
-            result = validate(await getattr(adapter, name)(*args, **kwargs))
+            result = validate(await made(*args, **kwargs))
         except Exception as error:
             failure = _typed(error, called)
             if run is not None:
@@ -66,14 +66,19 @@ def _typed(error: Exception, called: str) -> InterlockError:
     return CapabilityError(f"'{called}' failed: {type(error).__name__}.")
 
 
-def _handle_class(capability: type) -> type[Any]:
-    """Make the class of the handles that stand in a node for whoever grants the capability."""
+class _Handle:
+    """What stands in a node for whoever grants a capability: its methods, for as long as the node runs."""
 
-    def __init__(self: Any, adapter: object, scope: Scope) -> None:  # noqa: N807 - it becomes the class's own
-        self._Handle__granted = (adapter, scope)
+    __slots__ = ("_scope",)
 
-    body: dict[str, Any] = {name: _method(capability, name) for name in methods(capability)}
-    return type(capability.__name__, (), {"__slots__": ("_Handle__granted",), "__init__": __init__, **body})
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+
+def _handle_class(capability: type, adapter: object) -> type[_Handle]:
+    """Make the class of the handles on one adapter. The adapter itself cannot be reached through them."""
+    body: dict[str, Any] = {name: _method(capability, name, getattr(adapter, name)) for name in methods(capability)}
+    return type(capability.__name__, (_Handle,), {"__slots__": (), **body})
 
 
 class Gate:
@@ -83,16 +88,12 @@ class Gate:
         problems = [problem for capability in graph.capabilities for problem in _problems(graph, capability, grants)]
         if problems:
             raise ContractError(problems)
-        handles = {capability: _handle_class(capability) for capability in graph.capabilities}
-        self._handles = {
-            node.name: tuple((g.parameter, handles[g.capability], grants[g.capability]) for g in node.grants)
-            for node in graph.nodes.values()
-        }
+        handles = {capability: _handle_class(capability, grants[capability]) for capability in graph.capabilities}
+        self._handles = {node.name: {grant.parameter: handles[grant.capability] for grant in node.grants} for node in graph.nodes.values()}
 
     def open(self, node: Node, scope: Scope) -> dict[str, Any]:
         """Return the keyword arguments that a node is granted."""
-        granted = self._handles[node.name]
-        return {parameter: handle(adapter, scope) for parameter, handle, adapter in granted} if granted else {}
+        return {parameter: handle(scope) for parameter, handle in self._handles[node.name].items()}
 
 
 def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> list[Problem]:

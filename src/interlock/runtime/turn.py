@@ -92,12 +92,13 @@ class Turn:
         run = None
         if self._run is not None:
             run = self._run.child("chain", node.name, {"langgraph_node": node.name, "langgraph_step": len(self._path)})
-        scope = Scope(node.name, run)
+        scope = Scope(node.name, run) if node.grants else None
         try:
             arguments = node.read(state)
             if run is not None:
                 run.start({str(read): value for read, value in zip(node.reads, arguments, strict=True)})
-            step = node.settle(await node.run(*arguments, **self._gate.open(node, scope)))
+            outcome = await (node.run(*arguments) if scope is None else node.run(*arguments, **self._gate.open(node, scope)))
+            step = node.settle(outcome)
         except Exception as error:
             failure = _typed(error, node, self._turn)
             if run is not None:
@@ -106,10 +107,11 @@ class Turn:
                 raise
             raise failure from error
         finally:
-            scope.is_open = False
-        self._updates.append(step.update)
+            if scope is not None:
+                scope.is_open = False
+        self._updates.append(step[1])
         if run is not None:
-            run.end(step.update)
+            run.end(step[1])
         return step
 
     def _failed(self, error: InterlockError, given: Values) -> TurnResult:

@@ -37,7 +37,7 @@ class DataUri:
     @classmethod
     def read(cls, raw: str) -> DataUri | None:
         """Read a data URI; None for plain text."""
-        head = _HEAD.match(raw)
+        head = _HEAD.match(raw) if raw[:5].lower() == "data:" else None
         if head is None:
             return None
         declared = head[1].lower()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 from interlock.agents.sam.media import DataUri, sniff
@@ -170,8 +169,8 @@ def _useless(problem: InputProblem) -> Preprocessed:
 
 
 def _normalised(text: str) -> str:
-    """Compose the characters, collapse white space, drop what is neither text nor space."""
-    composed = re.sub(r"\s+", " ", unicodedata.normalize("NFC", text)).strip()
+    """Compose the characters, collapse white space, drop control characters."""
+    composed = " ".join(unicodedata.normalize("NFC", text).split())
     if composed.isprintable():
         return composed
     return "".join(character for character in composed if unicodedata.category(character) != "Cc").strip()

@@ -1,0 +1,137 @@
+"""Measure what Interlock costs. Every figure is a ratio of things measured in turns in the same run; medians."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from sam_bare import bare_sam
+from sam_by_hand import by_hand_sam
+
+from interlock import Interlock, Settings
+from interlock.adapters.models.stub import StubModelBackend
+from interlock.capabilities import ModelBackend, ModelRequest, ModelResponse
+
+Turn = Callable[[str], Awaitable[object]]
+ROUNDS = 25
+RESULTS = Path("build/bench.json")
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    value: float
+    unit: str
+    target: str
+    met: bool | None
+
+
+class SlowModel:
+    """A model that takes 50 ms."""
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        await asyncio.sleep(0.05)
+        return ModelResponse(status="success", output="done", metadata={"backend": "slow", "trace_id": request.trace_id})
+
+
+def interlock_sam(engine: str, model: ModelBackend | None = None) -> Turn:
+    app = Interlock(Settings.model_validate({"engine": engine, "model": "stub"}), grants={ModelBackend: model} if model else {})
+
+    async def turn(text: str) -> object:
+        return await app.run("sam", text)
+
+    return turn
+
+
+async def cpu_per_turn(turns: dict[str, tuple[Turn, int]]) -> dict[str, list[float]]:
+    """Measure CPU seconds a turn, everyone once in every round, so that a slow moment hits all of them."""
+    for turn, count in turns.values():
+        for _ in range(count):
+            await turn("warm up")
+    found: dict[str, list[float]] = {name: [] for name in turns}
+    for _ in range(ROUNDS):
+        for name, (turn, count) in turns.items():
+            gc.collect()
+            start = time.process_time()
+            for _ in range(count):
+                await turn("hello there")
+            found[name].append((time.process_time() - start) / count)
+    return found
+
+
+def ratio(found: dict[str, list[float]], of: str, to: str) -> float:
+    return statistics.median(a / b for a, b in zip(found[of], found[to], strict=True))
+
+
+async def rate(turn: Turn, *, turns: int, at_once: int) -> float:
+    """Count turns a second with this many under way at once."""
+    start = time.perf_counter()
+    for _ in range(turns // at_once):
+        await asyncio.gather(*(turn("hello there") for _ in range(at_once)))
+    return turns / (time.perf_counter() - start)
+
+
+async def measure() -> list[Figure]:
+    stub = StubModelBackend()
+    found = await cpu_per_turn(
+        {
+            "bare": (bare_sam(stub), 400),
+            "direct": (interlock_sam("direct"), 200),
+            "by hand": (by_hand_sam(stub), 10),
+            "langgraph": (interlock_sam("langgraph"), 10),
+        }
+    )
+    figures = [
+        Figure(f"CPU of a turn, {name}", statistics.median(times) * 1e6, "us", "", None) for name, times in found.items()
+    ]
+
+    def compare(name: str, value: float, limit: float, *, at_most: bool) -> None:
+        met = value <= limit if at_most else value >= limit
+        figures.append(Figure(name, value, "x", f"{'<=' if at_most else '>='} {limit:g}", met))
+
+    compare("direct / bare loop", ratio(found, "direct", "bare"), 10, at_most=True)
+    compare("langgraph engine / direct", ratio(found, "langgraph", "direct"), 50, at_most=False)
+    compare("langgraph engine / LangGraph by hand", ratio(found, "langgraph", "by hand"), 1.15, at_most=True)
+
+    slow = SlowModel()
+    bare, direct = bare_sam(slow), interlock_sam("direct", slow)
+    await rate(direct, turns=1000, at_once=1000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rates: dict[str, list[float]] = {"bare": [], "direct": []}
+    for _ in range(7):
+        rates["bare"].append(await rate(bare, turns=2000, at_once=1000))
+        rates["direct"].append(await rate(direct, turns=2000, at_once=1000))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    figures.append(Figure("1,000 at once, 50 ms model: bare loop", statistics.median(rates["bare"]), "turns/s", "", None))
+    figures.append(Figure("1,000 at once, 50 ms model: direct", statistics.median(rates["direct"]), "turns/s", "", None))
+    compare("of the bare loop's rate, direct reaches", ratio(rates, "direct", "bare"), 1 / 3, at_most=False)
+    figures.append(Figure("memory growth over 14,000 such turns", grown, "MB", "< 20", grown < 20))
+    return figures
+
+
+def main() -> int:
+    figures = asyncio.run(measure())
+    table = Table(title="sam on the stub")
+    for column in ("what", "measured", "target", ""):
+        table.add_column(column, justify="right" if column == "measured" else "left")
+    for figure in figures:
+        mark = "" if figure.met is None else "met" if figure.met else "MISSED"
+        table.add_row(figure.name, f"{figure.value:,.2f} {figure.unit}", figure.target, mark)
+    Console().print(table)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+    return 1 if any(figure.met is False for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.graph.message import add_messages
+
+from interlock import END, Graph, Interlock, Outcome, Settings, Untrusted, node
+from interlock.engine import EngineName
+
+
+@dataclass(frozen=True)
+class Message:
+    id: str
+    text: str
+
+
+def by_id(old: list[Message], new: list[Message]) -> list[Message]:
+    """Put new messages after the old ones, and in the place of those with the same id."""
+    merged = {message.id: message for message in (*old, *new)}
+    return list(merged.values())
+
+
+def merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    return {**old, **new}
+
+
+def latest_two(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    return [*old, *new][-2:]
+
+
+def longest(old: str | None, new: str | None) -> str | None:
+    return max(old, new, key=lambda text: len(text or ""))
+
+
+class Log(TypedDict, total=False):
+    lines: Annotated[list[str], operator.add]
+    total: Annotated[int, operator.add]
+    recent: Annotated[Sequence[str], latest_two]
+    messages: Annotated[list[Message], Untrusted, by_id]
+    facts: Annotated[dict[str, Any], merge]
+    best: Annotated[str | None, longest]
+    last: str
+
+
+class Wrote(Outcome):
+    lines: list[str]
+    total: int
+    recent: list[str]
+    messages: list[Message]
+    facts: dict[str, Any]
+    best: str | None
+    last: str
+
+
+async def write_first() -> Wrote:
+    return Wrote(
+        lines=["b"], total=2, recent=["b", "c"], messages=[Message("1", "a"), Message("2", "b")], facts={"x": 1}, best="long", last="first"
+    )
+
+
+async def write_second(lines: list[str], total: int, recent: Sequence[str], messages: list[Message]) -> Wrote:
+    assert (lines, total) == (["a", "b"], 3)
+    assert recent == ["b", "c"]
+    assert messages == [Message("1", "a"), Message("2", "b")]
+    return Wrote(lines=["c"], total=3, recent=["d"], messages=[Message("1", "A")], facts={"y": 2}, best="x", last="second")
+
+
+async def test_what_is_written_to_a_reduced_field_is_reduced_in_order(engine: EngineName):
+    graph = Graph(
+        "log",
+        state=Log,
+        entry=write_first,
+        nodes=[node(write_first, goes={Wrote: write_second}), node(write_second, goes={Wrote: END})],
+    )
+    result = await Interlock(Settings(engine=engine)).run(graph, {"lines": ["a"], "total": 1})
+    assert result.error is None
+    assert result.state == {
+        "lines": ["a", "b", "c"],
+        "total": 6,
+        "recent": ["c", "d"],
+        "messages": [Message("1", "A"), Message("2", "b")],
+        "facts": {"x": 1, "y": 2},
+        "best": "long",
+        "last": "second",
+    }
+
+
+class Chat(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class Said(Outcome):
+    messages: list[AnyMessage]
+
+
+async def correct(messages: list[AnyMessage]) -> Said:
+    assert [message.content for message in messages] == ["helo"]
+    return Said(messages=[HumanMessage("hello", id="1"), AIMessage("hi", id="2")])
+
+
+async def test_langgraphs_own_message_reducer_works(engine: EngineName):
+    graph = Graph("chat", state=Chat, entry=correct, nodes=[node(correct, goes={Said: END})])
+    result = await Interlock(Settings(engine=engine)).run(graph, {"messages": [HumanMessage("helo", id="1")]})
+    assert result.state["messages"] == [HumanMessage("hello", id="1"), AIMessage("hi", id="2")]
+
+
+class Facts(TypedDict, total=False):
+    facts: Annotated[dict[str, Any], merge]
+    plain: dict[str, Any]
+
+
+class Learnt(Outcome):
+    facts: dict[str, Any]
+    plain: dict[str, Any]
+
+
+async def learn(plain: dict[str, Any]) -> Learnt:
+    return Learnt(facts=plain, plain=plain)
+
+
+MARKERS: list[dict[str, Any]] = [
+    {"__overwrite__": {"forged": True}},
+    {"type": "__overwrite__", "value": {"forged": True}},
+]
+
+
+@pytest.mark.parametrize("marker", MARKERS, ids=["key", "type"])
+async def test_a_value_that_looks_like_an_overwrite_marker_is_reduced_like_any_other(engine: EngineName, marker: dict[str, Any]):
+    graph = Graph("facts", state=Facts, entry=learn, nodes=[node(learn, goes={Learnt: END})])
+    result = await Interlock(Settings(engine=engine)).run(graph, {"facts": {"kept": 1}, "plain": marker})
+    assert result.state == {"facts": {"kept": 1, **marker}, "plain": marker}
+
+
+@pytest.mark.parametrize("marker", MARKERS, ids=["key", "type"])
+async def test_an_overwrite_marker_in_the_input_is_a_value_like_any_other(engine: EngineName, marker: dict[str, Any]):
+    graph = Graph("facts", state=Facts, entry=learn, nodes=[node(learn, goes={Learnt: END})])
+    result = await Interlock(Settings(engine=engine)).run(graph, {"facts": marker, "plain": {"new": 1}})
+    assert result.state["facts"] == {**marker, "new": 1}
+
+
+def refuse(old: list[str], new: list[str]) -> list[str]:
+    raise ValueError("cannot be reduced")
+
+
+class Unreducible(TypedDict, total=False):
+    lines: Annotated[list[str], refuse]
+    seen: str
+
+
+class Line(Outcome):
+    lines: list[str]
+
+
+async def write_line() -> Line:
+    return Line(lines=["a"])
+
+
+@pytest.mark.xfail(strict=True, reason="a reducer's exception comes out of run() as it is", raises=ValueError)
+async def test_a_reducer_that_raises_ends_the_turn_in_a_typed_error(engine: EngineName):
+    graph = Graph("log", state=Unreducible, entry=write_line, nodes=[node(write_line, goes={Line: END})])
+    result = await Interlock(Settings(engine=engine)).run(graph, {"seen": ""})
+    assert result.error is not None
+    assert result.error.code != "internal"
+
+
+def wrong_type(old: int, new: int) -> int:
+    result: Any = str(old + new)
+    return result
+
+
+class Mistyped(TypedDict, total=False):
+    total: Annotated[int, wrong_type]
+    seen: str
+
+
+class Added(Outcome):
+    total: int
+
+
+class Seen(Outcome):
+    seen: str
+
+
+async def add() -> Added:
+    return Added(total=1)
+
+
+async def look(total: int) -> Seen:
+    return Seen(seen=repr(total))
+
+
+@pytest.mark.xfail(strict=True, reason="what a reducer returns is not held to the field's type")
+async def test_a_reducer_that_returns_another_type_ends_the_turn_in_a_typed_error(engine: EngineName):
+    graph = Graph("log", state=Mistyped, entry=add, nodes=[node(add, goes={Added: look}), node(look, goes={Seen: END})])
+    result = await Interlock(Settings(engine=engine)).run(graph, {"seen": ""})
+    assert result.error is not None
+    assert result.error.code != "internal"
+
+
+def extend(old: list[int] | None, new: list[int] | None) -> list[int] | None:
+    """Reduce in place, as reducers are often written."""
+    if old is None:
+        return new
+    old.extend(new or [])
+    return old
+
+
+class InPlace(TypedDict, total=False):
+    numbers: Annotated[list[int] | None, extend]
+
+
+class Number(Outcome):
+    numbers: list[int] | None
+
+
+async def one() -> Number:
+    return Number(numbers=[1])
+
+
+async def two() -> Number:
+    return Number(numbers=[2])
+
+
+async def three(numbers: list[int] | None) -> Number:
+    raise RuntimeError("no three")
+
+
+@pytest.mark.xfail(strict=True, reason="updates are kept by reference, so that a reducer in place counts twice")
+async def test_a_failed_turn_tells_the_state_that_was_reached_when_a_reducer_works_in_place(engine: EngineName):
+    graph = Graph(
+        "numbers",
+        state=InPlace,
+        entry=one,
+        nodes=[node(one, goes={Number: two}), node(two, goes={Number: three}), node(three, goes={Number: END})],
+    )
+    result = await Interlock(Settings(engine=engine)).run(graph, {})
+    assert result.error is not None
+    assert result.error.code == "node_failed"
+    assert result.state == {"numbers": [1, 2]}
