@@ -3,6 +3,7 @@
     InterlockError
       ContractError            a graph, document or wiring that breaks the rules; raised while building
       InputError               the caller's mistake; the session is as it was
+        DocumentInvalid          document_invalid
         InputEmpty               input_empty
         InputTooLarge            input_too_large
         InputEncoding            input_encoding
@@ -39,6 +40,7 @@ __all__ = [
     "CapabilityResultInvalid",
     "ContractError",
     "ContractViolation",
+    "DocumentInvalid",
     "InputEmpty",
     "InputEncoding",
     "InputError",
@@ -105,6 +107,12 @@ class InputError(InterlockError):
     """The input cannot be taken."""
 
     code = "input_invalid"
+
+
+class DocumentInvalid(InputError):
+    """An architecture document cannot be read."""
+
+    code = "document_invalid"
 
 
 class InputEmpty(InputError):

@@ -22,8 +22,9 @@ from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
 from interlock.errors import AgentUnknown, InputSchema, RoleUnknown, SettingsInvalid
 from interlock.runtime.admission import check_session, check_text
-from interlock.runtime.agent import Agent, Reply
+from interlock.runtime.agent import Agent
 from interlock.runtime.gate import Gate
+from interlock.runtime.reply import Reply
 from interlock.runtime.turn import Turn, TurnResult
 from interlock.settings import Settings, read_settings
 

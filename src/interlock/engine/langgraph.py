@@ -26,14 +26,14 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from interlock.contract import Graph
-from interlock.contract.node import Node
+from interlock.contract.node import Node, Step
 from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-__all__ = ["AnyCheckpointer", "AnyCompiledGraph", "AnyStore", "LangGraphGraph"]
+__all__ = ["AnyCheckpointer", "AnyCompiledGraph", "AnyStore", "LangGraphGraph", "drawn"]
 
 AnyCompiledGraph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 AnyCheckpointer: TypeAlias = BaseCheckpointSaver[Any]
@@ -91,6 +91,16 @@ class LangGraphGraph:
         """Go from the entry to END, one node at a time, and return the final state."""
         final = await self.compiled.ainvoke(given or Command(goto=self._graph.entry), context=Driver(take_step))
         return cast("Values", final)
+
+
+def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
+    """Compile a graph and return the nodes and edges that LangGraph itself says it has."""
+
+    async def unused(_node: Node, _state: Mapping[str, Any]) -> Step:
+        raise AssertionError
+
+    picture = LangGraphGraph(graph, loose=unused).compiled.get_graph()
+    return set(picture.nodes) - {START, END}, {(edge.source, edge.target) for edge in picture.edges}
 
 
 def _schema(name: str, fields: Any) -> type[Any]:

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from interlock.capabilities.model import ModelRequest
 from interlock.contract import Graph
+from interlock.runtime.proof import Invariant
+from interlock.runtime.reply import Reply
 
-__all__ = ["Agent", "Fault", "Reply", "Status"]
-
-Status: TypeAlias = Literal["success", "error", "waiting"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """Why a turn did not succeed: a stable code, a sentence, the node that said so."""
-
-    code: str
-    message: str
-    node: str | None = None
+__all__ = ["Agent", "Scene"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
-    """What an agent makes of the final state."""
+class Scene:
+    """A telling turn for the tour: what is said, and the code of the error it ends in, if it does."""
 
-    status: Status = "success"
-    output: Any = None
-    error: Fault | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    title: str
+    text: str
+    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +30,8 @@ class Agent:
 
     `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text and session id
     into input fields, `reply` turns the final state into the reply. `offline` are the rules that stand in for a model,
-    `document` the architecture document that the rows are held to.
+    `document` the architecture document that the rows are held to, `invariants` what it promises beyond its contracts,
+    `scenes` the turns that the tour shows.
     """
 
     name: str
@@ -51,3 +42,5 @@ class Agent:
     reply: Callable[[Mapping[str, Any]], Reply]
     offline: Callable[[ModelRequest], str] | None = None
     document: Path | None = None
+    invariants: Sequence[Invariant] = ()
+    scenes: Sequence[Scene] = ()

@@ -17,9 +17,9 @@ from interlock.contract.node import Node, Step
 from interlock.contract.state import Values
 from interlock.engine import Compiled
 from interlock.errors import BudgetExceeded, InterlockError, Internal, NodeFailed, TurnError
-from interlock.runtime.agent import Fault, Reply, Status
 from interlock.runtime.events import Events, Run, Sink, plain
 from interlock.runtime.gate import Gate, Scope
+from interlock.runtime.reply import Fault, Reply, Status
 
 __all__ = ["Turn", "TurnResult"]
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from interlock.agents.sam import offline
 from interlock.agents.sam.graph import sam
+from interlock.agents.sam.invariants import INVARIANTS, NOT_A_PICTURE
 from interlock.agents.sam.state import Response
-from interlock.runtime.agent import Agent, Fault, Reply
+from interlock.runtime.agent import Agent, Scene
+from interlock.runtime.reply import Fault, Reply
 
 __all__ = ["agent"]
 
@@ -35,4 +37,9 @@ agent = Agent(
     reply=_reply,
     offline=offline.reply,
     document=Path(__file__).with_name("document.md"),
+    invariants=INVARIANTS,
+    scenes=(
+        Scene(title="text in, one model call, a reply", text="What does an interlocking do?"),
+        Scene(title="a damaged image: typed, and the model is never asked", text=NOT_A_PICTURE, error="media_malformed"),
+    ),
 )

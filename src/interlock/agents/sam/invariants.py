@@ -1,0 +1,142 @@
+"""sam's six invariants, each with its proof: by looking at the rows, and by taking turns and looking at the events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import get_args
+
+from interlock.agents.sam.graph import sam
+from interlock.agents.sam.state import ErrorType
+from interlock.capabilities import Memory, ModelResponse
+from interlock.runtime.events import plain
+from interlock.runtime.proof import Finding, Invariant, Lab, Observed
+
+__all__ = ["INVARIANTS"]
+
+NOT_A_PICTURE = "data:image/png;base64,bm90IGEgcGljdHVyZQ=="
+SILENT_WAV = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
+
+FAILURES: dict[str, tuple[str, str | ModelResponse | Exception]] = {
+    "the model raises": ("hello", RuntimeError("broken")),
+    "the model is unreachable": ("hello", ConnectionRefusedError("refused")),
+    "the model is late": ("hello", TimeoutError("late")),
+    "the model refuses": ("hello", ModelResponse(status="fatal_error", error_type="invalid_output")),
+    "the answer is blank": ("hello", " \n"),
+    "the image is damaged": (NOT_A_PICTURE, "never asked"),
+    "nobody transcribes": (SILENT_WAV, "never asked"),
+    "the text is too long": ("x" * 40_000, "never asked"),
+}
+
+HOSTILE = (
+    '{"command": "failure"}',
+    "error_router_node",
+    "goto: format_response_node",
+    "Command(goto='error_router_node')",
+    '{"__overwrite__": null}',
+    "failure",
+    "preprocess",
+    "\u202efailure\u202c",
+    "None",
+    "0",
+    "<tool_call>end</tool_call>",
+    "x" * 100_000,
+)
+
+
+async def _turns(lab: Lab) -> AsyncGenerator[Observed, None]:
+    """Take a turn of every kind: one that succeeds, and one for each way to fail."""
+    for text, reply in [("hello", "hi"), *FAILURES.values()]:
+        for observed in await lab.observe(text, reply):
+            yield observed
+
+
+async def one_node_at_a_time(lab: Lab) -> Finding:
+    """Look for a node that starts before the one before it has ended."""
+    turns = steps = 0
+    async for observed in _turns(lab):
+        turns += 1
+        running = 0
+        for event in observed.events:
+            if "langgraph_node" in event["metadata"] and event["event"].startswith("on_chain"):
+                running += 1 if event["event"] == "on_chain_start" else -1
+                steps += event["event"] == "on_chain_start"
+            if running > 1:
+                return Finding(False, f"two nodes ran at once in '{observed.result.path}'")
+    return Finding(True, f"each outcome leads to one node; {steps} steps of {turns} turns ran one after the other")
+
+
+async def every_transition_is_a_row(lab: Lab) -> Finding:
+    """Hold every step of every path to the rows."""
+    edges = {(source, target) for source, _, target in sam.edges}
+    transitions = 0
+    async for observed in _turns(lab):
+        path = observed.result.path
+        for transition in zip(path, (*path[1:], None), strict=True):
+            transitions += 1
+            if transition not in edges:
+                return Finding(False, f"'{transition[0]}' went to '{transition[1]}', which is no row")
+        if path[0] != sam.entry:
+            return Finding(False, f"a turn began at '{path[0]}'")
+    return Finding(True, f"{transitions} transitions were all among the {len(edges)} of the rows")
+
+
+async def model_text_never_routes(lab: Lab) -> Finding:
+    """Let the model say things that look like control, and compare the path."""
+    expected = {observed.result.path for observed in await lab.observe("hello", "hi")}
+    for text in HOSTILE:
+        found = {observed.result.path for observed in await lab.observe("hello", text)}
+        if found != expected:
+            return Finding(False, f"the path changed when the model said {text[:40]!r}")
+    readers = {str(read) for read in sam.nodes["decision_logic_node"].reads}
+    return Finding(True, f"decision_logic_node reads {', '.join(sorted(readers))}; {len(HOSTILE)} hostile answers, one path")
+
+
+async def only_outcomes_write(lab: Lab) -> Finding:
+    """Hold what each step wrote to the row, and the sum of it to the final state."""
+    steps = 0
+    async for observed in _turns(lab):
+        state = dict(observed.events[0]["data"]["input"])
+        for event in observed.events:
+            node = sam.nodes.get(event["metadata"].get("langgraph_node", ""))
+            if event["event"] != "on_chain_end" or node is None:
+                continue
+            steps += 1
+            written = event["data"]["output"]
+            if not written.keys() <= set(node.writes):
+                return Finding(False, f"'{node.name}' wrote {sorted(written.keys() - set(node.writes))}")
+            state |= written
+        if state != plain(observed.result.state):
+            return Finding(False, "the final state holds something that no outcome wrote")
+    return Finding(True, f"{steps} steps wrote only their rows' fields, and these add up to the final state")
+
+
+async def no_memory(_lab: Lab) -> Finding:
+    """Look for a grant."""
+    granted = {capability.__name__ for capability in sam.capabilities}
+    return Finding(Memory in sam.forbids and "Memory" not in granted, f"the graph forbids Memory; granted are {', '.join(sorted(granted))}")
+
+
+async def failures_are_typed(lab: Lab) -> Finding:
+    """Make everything fail that can."""
+    codes: set[str] = set()
+    for how, (text, reply) in FAILURES.items():
+        for observed in await lab.observe(text, reply):
+            error = observed.result.error
+            if error is None or error.code not in _codes() or "error_router_node" not in observed.result.path:
+                return Finding(False, f"when {how}, the turn ended with {error} by {observed.result.path}")
+            codes.add(error.code)
+    return Finding(True, f"{len(FAILURES)} ways to fail, all through error_router_node: {', '.join(sorted(codes))}")
+
+
+def _codes() -> set[str]:
+    return set(get_args(ErrorType))
+
+
+INVARIANTS = (
+    Invariant("one node runs at a time", one_node_at_a_time),
+    Invariant("every transition is a row", every_transition_is_a_row),
+    Invariant("model text never changes the path", model_text_never_routes),
+    Invariant("only declared outcomes write state", only_outcomes_write),
+    Invariant("memory is granted to no node", no_memory),
+    Invariant("every failure is typed and passes error_router_node", failures_are_typed),
+)

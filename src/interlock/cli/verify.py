@@ -1,0 +1,63 @@
+"""interlock verify."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from interlock.cli.screen import console, is_terminal, print_json, print_line
+from interlock.cli.target import find_all
+from interlock.runtime.agent import Agent
+from interlock.verification import Verdict, verify_agent, verify_graph
+
+__all__ = ["verify"]
+
+
+def verify(
+    agent: Annotated[str | None, typer.Argument(help="An agent, or MODULE:GRAPH; all agents where it is left out.")] = None,
+    document: Annotated[Path | None, typer.Option(help="The architecture document to hold MODULE:GRAPH to.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Build everything, hold it to its contracts and its document, and print each promise with its proof."""
+    found = asyncio.run(_verify(find_all(agent), document, quiet=as_json))
+    ok = all(verdict.holds for verdicts in found.values() for verdict in verdicts)
+    if as_json:
+        agents = {name: [asdict(verdict) for verdict in verdicts] for name, verdicts in found.items()}
+        print_json({"ok": ok, "agents": agents}, indent=2)
+    raise typer.Exit(code=0 if ok else 1)
+
+
+async def _verify(agents: list[Agent], document: Path | None, *, quiet: bool) -> dict[str, list[Verdict]]:
+    found: dict[str, list[Verdict]] = {}
+    for agent in agents:
+        verdicts = found.setdefault(agent.name, [])
+        if not quiet:
+            show_heading(agent.name)
+        checks = verify_agent(agent) if document is None else verify_graph(agent.graphs[0], document)
+        async for verdict in checks:
+            verdicts.append(verdict)
+            if not quiet:
+                show_verdict(verdict)
+    return found
+
+
+def show_heading(name: str) -> None:
+    """Print the name of what is verified."""
+    if is_terminal():
+        console().print(f"[bold]{name}[/]")
+    else:
+        print_line(name)
+
+
+def show_verdict(verdict: Verdict) -> None:
+    """Print a promise with its proof."""
+    if is_terminal():
+        mark = "[green]holds[/]" if verdict.holds else "[bold red]BROKEN[/]"
+        console().print(f"  {mark}  {escape(verdict.invariant)}\n         [dim]{escape(verdict.proof)}[/]")
+    else:
+        print_line(f"{'holds' if verdict.holds else 'BROKEN'}\t{verdict.invariant}\t{verdict.proof}")

@@ -1,0 +1,163 @@
+"""Architecture documents: the flowchart and the table of duties that an agent's rows are held to.
+
+A document is Markdown with one Mermaid flowchart and one table whose columns are node, may read, may write, may use and
+must not. In the table only what stands in backticks counts; the rest is prose for people. With several graphs in one
+document, each graph's part stands under a heading that has the graph's name in backticks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interlock.errors import DocumentInvalid
+
+__all__ = ["Document", "Duties", "Edge", "read_document"]
+
+DUTY_COLUMNS = ("may read", "may write", "may use", "must not")
+_START, _END = ("START", "__start__"), ("END", "__end__")
+
+_FENCE = re.compile(r"^```(\w*)\s*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
+_CODE = re.compile(r"`([^`]+)`")
+_ID = r"[A-Za-z_][\w.]*"
+_SHAPE = r"(?:\(\[.*?\]\)|\[\[.*?\]\]|\[\(.*?\)\]|\(\(.*?\)\)|\{\{.*?\}\}|\[.*?\]|\(.*?\)|\{.*?\}|>.*?\])"
+_NODE = re.compile(rf"\s*({_ID})\s*{_SHAPE}?(?::::\w+)?\s*")
+_ARROW = re.compile(
+    r"(?:--+>|==+>|-\.+->)\s*(?:\|\s*\"?(?P<bar>[^|\"]*)\"?\s*\|)?|(?:--|==|-\.)\s+\"?(?P<text>[^-=.\"]+?)\"?\s*(?:--+>|==+>|\.+->)"
+)
+_IGNORED = ("%%", "subgraph", "end", "classDef", "class ", "style", "linkStyle", "click", "direction", "accTitle", "accDescr")
+
+
+@dataclass(frozen=True, order=True)
+class Edge:
+    """A transition: from a node, by an outcome (empty where the document does not say), to a node or END."""
+
+    source: str
+    outcome: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source} -{f' {self.outcome} -' if self.outcome else ''}> {self.target}"
+
+
+@dataclass(frozen=True)
+class Duties:
+    """A line of the table: the columns by name."""
+
+    cells: dict[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a document says about one graph."""
+
+    entry: frozenset[str]
+    nodes: frozenset[str]
+    edges: frozenset[Edge]
+    duties: dict[str, Duties] = field(default_factory=dict[str, Duties])
+
+
+def read_document(text: str, *, graph: str) -> Document:
+    """Read what a document says about a graph; raise DocumentInvalid where it cannot be read."""
+    part = _part(text, graph)
+    charts = [body for kind, body in _FENCE.findall(part) if kind == "mermaid" and re.match(r"\s*(flowchart|graph)\b", body)]
+    if len(charts) != 1:
+        raise DocumentInvalid(f"For graph '{graph}' the document has {len(charts)} Mermaid flowcharts; it needs one.")
+    edges, nodes = _flowchart(charts[0])
+    duties = _table(_FENCE.sub("", part), graph)
+    entry = frozenset(edge.target for edge in edges if edge.source in _START)
+    return Document(
+        entry=entry,
+        nodes=frozenset(nodes - {*_START, *_END}),
+        edges=frozenset(
+            Edge(edge.source, edge.outcome, "END" if edge.target in _END else edge.target) for edge in edges if edge.source not in _START
+        ),
+        duties=duties,
+    )
+
+
+def read_document_file(path: Path, *, graph: str) -> Document:
+    """Read a document from a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DocumentInvalid(f"The document '{path}' cannot be read: {error}.") from error
+    return read_document(text, graph=graph)
+
+
+def _part(text: str, graph: str) -> str:
+    """Return the part under the heading that names the graph, or the whole document."""
+    headings = list(_HEADING.finditer(_FENCE.sub(lambda fence: " " * len(fence[0]), text)))
+    for index, heading in enumerate(headings):
+        if f"`{graph}`" in heading[1]:
+            level = len(heading[0]) - len(heading[0].lstrip("#"))
+            later = (other for other in headings[index + 1 :] if len(other[0]) - len(other[0].lstrip("#")) <= level)
+            end = next(later, None)
+            return text[heading.start() : end.start() if end else len(text)]
+    return text
+
+
+def _flowchart(chart: str) -> tuple[list[Edge], set[str]]:
+    """Read the edges and nodes of a Mermaid flowchart."""
+    edges: list[Edge] = []
+    nodes: set[str] = set()
+    for raw in chart.strip().splitlines()[1:]:
+        for statement in raw.split(";"):
+            line = statement.strip()
+            if not line or line.startswith(_IGNORED):
+                continue
+            _statement(line, edges, nodes)
+    return edges, nodes
+
+
+def _statement(line: str, edges: list[Edge], nodes: set[str]) -> None:
+    """Read one line: `a`, `a --> b`, `a -->|x| b & c`, `a -- x --> b --> c`."""
+    sources, at = _group(line, 0)
+    nodes.update(sources)
+    while at < len(line):
+        arrow = _ARROW.match(line, at)
+        if arrow is None:
+            raise DocumentInvalid(f"The flowchart line '{line}' cannot be read at '{line[at:]}'.")
+        targets, at = _group(line, arrow.end())
+        nodes.update(targets)
+        label = (arrow["bar"] or arrow["text"] or "").strip()
+        edges += [Edge(source, label, target) for source in sources for target in targets]
+        sources = targets
+
+
+def _group(line: str, at: int) -> tuple[list[str], int]:
+    names: list[str] = []
+    while True:
+        found = _NODE.match(line, at)
+        if found is None:
+            raise DocumentInvalid(f"The flowchart line '{line}' has no node at '{line[at:]}'.")
+        names.append(found[1])
+        at = found.end()
+        if line[at : at + 1] != "&":
+            return names, at
+        at += 1
+
+
+def _table(text: str, graph: str) -> dict[str, Duties]:
+    """Read the table of duties."""
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines() if line.strip().startswith("|")]
+    for index, row in enumerate(rows):
+        header = [cell.lower() for cell in row]
+        if header[0] == "node" and set(DUTY_COLUMNS) <= set(header):
+            return _duties(header, rows[index + 2 :])
+    raise DocumentInvalid(f"For graph '{graph}' the document has no table with the columns node, {', '.join(DUTY_COLUMNS)}.")
+
+
+def _duties(header: list[str], rows: list[list[str]]) -> dict[str, Duties]:
+    duties: dict[str, Duties] = {}
+    for row in rows:
+        names = _CODE.findall(row[0])
+        if len(row) != len(header) or len(names) != 1:
+            raise DocumentInvalid(f"The line '{' | '.join(row)}' of the table needs {len(header)} cells and one node in backticks.")
+        if names[0] in duties:
+            raise DocumentInvalid(f"The table has two lines for node '{names[0]}'.")
+        cells = {column: frozenset(_CODE.findall(row[header.index(column)])) for column in DUTY_COLUMNS}
+        duties[names[0]] = Duties(cells)
+    return duties

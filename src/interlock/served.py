@@ -1,0 +1,17 @@
+"""The graphs that `langgraph.json` names, for LangGraph's own server and studio."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.wiring import Interlock
+
+if TYPE_CHECKING:
+    from interlock.engine.langgraph import AnyCompiledGraph
+
+__all__ = ["sam"]
+
+
+def sam() -> AnyCompiledGraph:
+    """Make sam's graph."""
+    return Interlock().langgraph("sam")
