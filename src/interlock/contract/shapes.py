@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 from pydantic import BaseModel
 from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
 
-__all__ = ["Hints", "covers", "describe", "hints", "is_record", "members", "note", "peel", "render"]
+__all__ = ["Hints", "covers", "describe", "hints", "is_record", "members", "note", "parts", "peel", "render"]
 
 _QUALIFIERS = (Required, NotRequired, ReadOnly)
 
@@ -59,6 +59,15 @@ def peel(hint: Any) -> tuple[Any, tuple[Any, ...]]:
             (hint,) = get_args(hint)
         else:
             return hint, metadata
+
+
+def parts(hint: Any, *, inside: tuple[Any, ...] = ()) -> list[Any]:
+    """List a type and every type inside it, those of a record's fields too."""
+    hint, _ = peel(hint)
+    if hint in inside or get_origin(hint) is Literal:
+        return []
+    inner = [*get_args(hint), *(hints(hint).resolved.values() if is_record(hint) else ())]
+    return [hint, *(part for item in inner for part in parts(item, inside=(*inside, hint)))]
 
 
 def members(hint: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from interlock.contract.shapes import hints, peel
+from interlock.contract.shapes import hints, parts, peel
 
 __all__ = ["ValidationError", "Validator", "copied_by_validation", "detached", "immutable", "reasons", "validator", "value_validator"]
 
@@ -83,18 +83,7 @@ def _rebuilt(value: Any) -> Any:
 
 
 def _mentions_model(hint: Any) -> bool:
-    return any(inspect.isclass(part) and issubclass(part, BaseModel) for part in _parts(hint, ()))
-
-
-def _parts(hint: Any, seen: tuple[Any, ...]) -> list[Any]:
-    """List a type and every type inside it."""
-    hint, _ = peel(hint)
-    if hint in seen:
-        return []
-    inner = list(get_args(hint)) if get_origin(hint) is not Literal else []
-    if inspect.isclass(hint) and dataclasses.is_dataclass(hint):
-        inner += hints(hint).resolved.values()
-    return [hint, *(part for item in inner for part in _parts(item, (*seen, hint)))]
+    return any(inspect.isclass(part) and issubclass(part, BaseModel) for part in parts(hint))
 
 
 def immutable(hint: Any) -> bool:

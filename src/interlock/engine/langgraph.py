@@ -5,11 +5,15 @@ What LangGraph would let a node do, and what is done here so that it cannot:
 - it goes anywhere by a Command of its own: only this file makes Commands, and there is no static edge but START's;
 - it sees the whole state when a hint does not resolve: the read schema is always passed;
 - it reaches the store, the config and the whole state through ambient functions: they are taken away around the node;
+- a checkpoint names any class to be made anew: only the classes of the state's fields are;
 - a value that looks like an "overwrite" marker defeats a reducer: reduced fields have a channel that knows no markers.
 """
 
 from __future__ import annotations
 
+import copy
+import enum
+import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -27,6 +32,7 @@ from typing_extensions import TypedDict
 
 from interlock.contract import Graph
 from interlock.contract.node import Node, Step
+from interlock.contract.shapes import is_record, parts
 from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
 
@@ -84,6 +90,8 @@ class LangGraphGraph:
                 destinations=tuple(target or END for target in node.targets),
             )
         builder.add_edge(START, graph.entry)
+        if checkpointer is not None:
+            checkpointer = _closed(checkpointer, _stored_types(graph))
         compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
         self.compiled: AnyCompiledGraph = compiled.with_config(recursion_limit=graph.steps + 1)
 
@@ -108,6 +116,24 @@ def _schema(name: str, fields: Any) -> type[Any]:
     channels = {field.name: _annotated(field) for field in cast("list[Field]", fields)}
     make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
     return make_record(name, channels, total=False)
+
+
+def _stored_types(graph: Graph) -> set[tuple[str, ...]]:
+    """Name the classes that a checkpoint may hold: those of the state's fields and no others."""
+    classes = {part for field in graph.state.fields.values() for part in parts(field.hint) if inspect.isclass(part)}
+    return {(part.__module__, part.__qualname__) for part in classes if is_record(part) or issubclass(part, enum.Enum)}
+
+
+def _closed(checkpointer: AnyCheckpointer, types: set[tuple[str, ...]]) -> AnyCheckpointer:
+    """Return the checkpointer with its serializer closed to all but these classes.
+
+    LangGraph's own serializer makes any class anew and warns; a serializer of the user's own stays as it is.
+    """
+    if not isinstance(checkpointer.serde, JsonPlusSerializer):
+        return checkpointer
+    closed = copy.copy(checkpointer)
+    closed.serde = JsonPlusSerializer(allowed_msgpack_modules=types)
+    return closed
 
 
 def _annotated(field: Field) -> Any:
