@@ -12,7 +12,7 @@ help: ## List the targets
 
 setup: $(READY) ## Create .venv with the locked dependencies
 
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt
 	@echo "Setting up $(VENV) (once; about a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv --clear $(VENV)

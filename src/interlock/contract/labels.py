@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Annotated, Final, cast
+from typing import Annotated, Final
 
 __all__ = ["Control", "Label", "Present", "Secret", "Untrusted", "has_value"]
 
@@ -44,4 +43,7 @@ def has_value(value: object) -> bool:
     """Tell whether a field has a value: None and whatever is empty (`len()` of 0) are none; 0 and False are values."""
     if value is None:
         return False
-    return len(cast("Sized", value)) > 0 if hasattr(value, "__len__") else True
+    try:
+        return len(value) > 0  # pyright: ignore[reportArgumentType] - asking is cheaper than looking for __len__ first
+    except TypeError:
+        return True

@@ -9,7 +9,7 @@ import re
 import sys
 import types
 import typing
-from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
@@ -28,16 +28,19 @@ class Hints:
 
 
 def hints(owner: Any) -> Hints:
-    """Resolve each annotation on its own, so that a bad one does not hide the others."""
+    """Resolve each annotation on its own, so that a bad one does not hide the others; class variables do not count."""
     resolved: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for holder in reversed(inspect.getmro(owner)) if inspect.isclass(owner) else (owner,):
         scope: dict[str, Any] = getattr(holder, "__globals__", None) or vars(sys.modules[holder.__module__])
         for name, annotation in inspect.get_annotations(holder).items():
             try:
-                resolved[name] = _resolve(name, annotation, scope)
+                hint = _resolve(name, annotation, scope)
             except Exception as error:  # noqa: BLE001 - an annotation is any expression, it can raise anything
                 failed[name] = f"{annotation!r} does not resolve ({type(error).__name__}: {error})"
+                continue
+            if ClassVar not in (hint, get_origin(hint)):
+                resolved[name] = hint
     return Hints(resolved, failed)
 
 

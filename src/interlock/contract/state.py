@@ -94,7 +94,7 @@ def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
     models: dict[str, FieldInfo] = getattr(state, "model_fields", {}) if issubclass(state, BaseModel) else {}
     fields: dict[str, Field] = {}
     for name, annotation in found.resolved.items():
-        if _is_class_variable(annotation) or name.startswith("_"):
+        if name.startswith("_"):
             continue
         hint, metadata = peel(annotation)
         info = models.get(name)
@@ -107,10 +107,6 @@ def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
 
 def _new(items: list[Any], known: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(item for item in items if item not in known)
-
-
-def _is_class_variable(annotation: Any) -> bool:
-    return str(get_origin(annotation) or annotation) == "typing.ClassVar"
 
 
 def _default(state: type[Any], name: str, info: FieldInfo | None) -> Starter | None:

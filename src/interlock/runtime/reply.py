@@ -20,7 +20,7 @@ class Fault:
     node: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Reply:
     """What an agent makes of the final state."""
 

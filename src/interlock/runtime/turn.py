@@ -24,7 +24,7 @@ from interlock.runtime.reply import Fault, Reply, Status
 __all__ = ["Turn", "TurnResult"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class TurnResult:
     """How a turn ended."""
 
