@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import find
 from interlock.contract import Graph
-from interlock.contract.draw import as_data, cells, markdown, mermaid
+from interlock.contract.draw import COLUMNS, as_data, cells, markdown, mermaid
 from interlock.contract.shapes import render
 
 __all__ = ["show"]
@@ -38,22 +38,22 @@ def show(
 
 def _draw(graph: Graph) -> None:
     screen = console()
-    takes, gives = ", ".join(graph.state.takes), graph.gives or "the whole state"
-    screen.print(f"[bold]{graph.name}[/]  takes {takes}; gives {gives}; at most {graph.steps} steps\n")
-    contracts = Table(box=box.SIMPLE_HEAD, show_lines=True, pad_edge=False)
-    for column in ("node", "reads", "uses", "writes", "goes"):
-        contracts.add_column(column, overflow="fold", style="bold" if column == "node" else "")
+    takes, gives = ", ".join(graph.state.takes) or "nothing", graph.gives or "the whole state"
+    screen.print(f"[bold]{graph.name}[/]  takes {takes}; gives {gives}; at most {graph.steps} steps")
     for node in graph.nodes.values():
-        contracts.add_row(*("\n".join(cell) or "[dim]-[/]" for cell in cells(graph, node)[:-1]))
-    screen.print(contracts)
-    screen.print("[bold]may not[/]  (`branch`: it has one way on, whatever it finds)")
-    limits = Table.grid(padding=(0, 2))
-    for node in graph.nodes.values():
-        limits.add_row(f"  {node.name}", f"[dim]{', '.join(graph.may_not(node.name)) or '-'}[/]")
-    screen.print(limits)
+        screen.print(f"\n[bold cyan]{node.name}[/]  [dim]{escape(node.summary)}[/]")
+        contract = _grid()
+        for column, cell in list(zip(COLUMNS, cells(graph, node), strict=True))[1:]:
+            shown = ("\n" if column == "goes" else ", ").join(cell)
+            contract.add_row(f"  {column}", escape(shown) or "[dim]-[/]", style="dim" if column == "may not" else "")
+        screen.print(contract)
     screen.print("\n[bold]state[/]")
-    fields = Table.grid(padding=(0, 2))
+    fields = _grid()
     for name, field in graph.state.fields.items():
-        labels = ", ".join(label.name for label in field.labels)
-        fields.add_row(f"  {name}", render(field.hint).replace("[", "\\["), f"[dim]{labels}[/]")
+        fields.add_row(f"  {name}", escape(render(field.hint)), f"[dim]{', '.join(label.name for label in field.labels)}[/]")
     screen.print(fields)
+    screen.print("\n[dim]field?: only whether it has a value. branch: it has one way on, whatever it finds.[/]")
+
+
+def _grid() -> Table:
+    return Table.grid(padding=(0, 2))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import find_all
@@ -58,6 +59,8 @@ def show_verdict(verdict: Verdict) -> None:
     """Print a promise with its proof."""
     if is_terminal():
         mark = "[green]holds[/]" if verdict.holds else "[bold red]BROKEN[/]"
-        console().print(f"  {mark}  {escape(verdict.invariant)}\n         [dim]{escape(verdict.proof)}[/]")
+        line = Table.grid(padding=(0, 2))
+        line.add_row(f"  {mark}", f"{escape(verdict.invariant)}\n[dim]{escape(verdict.proof)}[/]")
+        console().print(line)
     else:
         print_line(f"{'holds' if verdict.holds else 'BROKEN'}\t{verdict.invariant}\t{verdict.proof}")

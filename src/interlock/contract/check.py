@@ -156,8 +156,9 @@ class _Builder:
 
     def _node(self, name: str, row: Row, fields: Mapping[str, Field], known: set[int]) -> Node | None:
         before = len(self.problems)
-        if not inspect.iscoroutinefunction(row.run):
-            self.say("not_async", "it is not an async function.", "write 'async def'.", node=name)
+        if not (inspect.isfunction(row.run) and inspect.iscoroutinefunction(row.run)):
+            fix = "write it as 'async def' at module level: a method or a partial hides what it depends on."
+            self.say("not_async", "it is not an async function.", fix, node=name)
             return None
         found = hints(row.run)
         for parameter, reason in found.failed.items():
