@@ -169,7 +169,7 @@ class TurnError(InterlockError):
 
     def at(self, node: str, *, turn: str) -> TurnError:
         """Say where it happened; a graph inside a graph puts its parent's node in front."""
-        self.node = node if self.node is None else f"{node}/{self.node}"
+        self.node = f"{node}/{self.node}" if self.turn == turn and self.node is not None else node
         self.turn = turn
         return self
 

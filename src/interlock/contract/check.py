@@ -16,14 +16,15 @@ from interlock.contract.labels import PRESENCE, Control
 from interlock.contract.node import END, Ending, Grant, Node, Read, Row
 from interlock.contract.outcome import Outcome
 from interlock.contract.shapes import Hints, covers, hints, members, peel, render
-from interlock.contract.state import Field, State, check_kind, read_fields
-from interlock.contract.values import validator
+from interlock.contract.state import Field, State, check_kind, read_fields, strays
+from interlock.contract.values import ValidationError, reasons, structure_validator, validator
 from interlock.errors import ContractError, Problem
 
 __all__ = ["Declaration", "build"]
 
 _GRAPH_NAME = re.compile(r"[A-Za-z_][\w.-]*")
-_RESERVED = {"END", "__start__", "__end__"}
+_LANGGRAPHS_OWN = {"configurable", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
+_RESERVED = {"END", "__start__", "__end__", *_LANGGRAPHS_OWN}
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,17 @@ class _Builder:
                 "import the type at module level, outside any TYPE_CHECKING block.",
                 field=field_name,
             )
+        outside = strays(state, fields)
         for found in fields.values():
-            self._field(found)
+            if found.name not in outside:
+                self._field(found)
+        for stray in sorted(outside):
+            self.say(
+                "not_a_field",
+                f"state '{state.__name__}' annotates it, but it is not a field of the dataclass.",
+                "decorate the class with @dataclass, or remove the annotation.",
+                field=stray,
+            )
         if issubclass(state, BaseModel) and _has_validators(state):
             self.say(
                 "state_validators",
@@ -113,6 +123,11 @@ class _Builder:
                 "keep plain data in the state; make clients and callables capabilities.",
                 field=found.name,
             )
+            return
+        if found.default is not None:
+            self._default(found)
+        if found.name in _LANGGRAPHS_OWN:
+            self.say("name_taken", "LangGraph keeps this name for itself.", "rename the field.", field=found.name)
         if len(found.reducers) > 1:
             self.say("two_reducers", "it has more than one reducer.", "keep one.", field=found.name)
         if found.reducer is not None and found.default is not None and found.default() != (found.start and found.start()):
@@ -127,6 +142,17 @@ class _Builder:
                 "open_control",
                 f"it is labelled Control but its type '{render(found.hint)}' is open.",
                 "make it a Literal.",
+                field=found.name,
+            )
+
+    def _default(self, found: Field) -> None:
+        try:
+            structure_validator(found.annotated)(found.default and found.default())
+        except ValidationError as error:
+            self.say(
+                "bad_default",
+                f"its default is not of its type '{render(found.hint)}': {reasons(error)}.",
+                "change the default or the type.",
                 field=found.name,
             )
 
@@ -238,6 +264,18 @@ class _Builder:
                 field=name,
             )
             return
+        for method, run in methods(capability).items():
+            found = hints(run)
+            if "return" not in found.resolved:
+                self.say(
+                    "open_capability",
+                    f"method '{method}' of capability '{capability.__name__}' does not say what it returns"
+                    f"{''.join(f': {reason}' for reason in found.failed.values())}.",
+                    "annotate it with a type that resolves: the gate holds every result to it.",
+                    node=node,
+                    field=name,
+                )
+                return
         sync = [method for method, run in methods(capability).items() if not _is_async(run)]
         if sync:
             self.say(

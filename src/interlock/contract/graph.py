@@ -7,9 +7,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from interlock.capabilities.capability import methods
 from interlock.contract.check import Declaration, build
 from interlock.contract.node import Row, Target
-from interlock.contract.shapes import describe, note
+from interlock.contract.shapes import describe, hints, note
 
 __all__ = ["DEFAULT_STEPS", "Graph"]
 
@@ -99,7 +100,7 @@ class Graph:
                 {
                     "name": node.name,
                     "reads": [[str(read), describe(read.hint)] for read in node.reads],
-                    "uses": [[grant.parameter, grant.name] for grant in node.grants],
+                    "uses": [[grant.parameter, grant.name, _methods(grant.capability)] for grant in node.grants],
                     "goes": [
                         [ending.name, ending.target, {name: describe(hint) for name, hint in ending.fields.items()}]
                         for ending in node.endings
@@ -108,3 +109,7 @@ class Graph:
                 for node in self.nodes.values()
             ],
         }
+
+
+def _methods(capability: type) -> dict[str, Any]:
+    return {name: {part: describe(hint) for part, hint in hints(run).resolved.items()} for name, run in methods(capability).items()}

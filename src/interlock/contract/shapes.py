@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import inspect
 import re
 import sys
 import types
 import typing
-from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
@@ -137,9 +138,10 @@ def _structure(hint: Any, inside: tuple[Any, ...]) -> Any:
         return render(hint)
     if issubclass(hint, enum.Enum):
         return {"enum": hint.__qualname__, "values": {member.name: repr(member.value) for member in hint}}
-    if is_record(hint):
-        fields = hints(hint).resolved
-        return {"record": hint.__qualname__, "fields": {n: describe(h, inside=(*inside, hint)) for n, h in fields.items()}}
+    if is_record(hint) or is_named_tuple(hint):
+        fields = {name: describe(part, inside=(*inside, hint)) for name, part in hints(hint).resolved.items()}
+        rules = {name: note(info.metadata) for name, info in getattr(hint, "__pydantic_fields__", {}).items() if info.metadata}
+        return {"record": hint.__qualname__, "fields": fields, **({"rules": rules} if rules else {})}
     return render(hint)
 
 
@@ -150,8 +152,22 @@ def is_record(hint: Any) -> bool:
     return is_typeddict(hint) or dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)
 
 
+def is_named_tuple(hint: Any) -> bool:
+    """Tell whether a type is a tuple with named fields."""
+    return hasattr(hint, "_fields") and inspect.isclass(hint) and tuple in hint.__mro__
+
+
 def note(item: Any) -> str:
     """Write a piece of metadata or a default the same way in every process."""
-    if callable(item):
-        return f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', repr(type(item)))}"
+    if isinstance(item, functools.partial):
+        made = cast("functools.partial[Any]", item)
+        return f"partial({note(made.func)}, {note(made.args)}, {note(made.keywords)})"
+    if isinstance(item, dict):
+        return f"{{{', '.join(sorted(f'{note(k)}: {note(v)}' for k, v in cast('dict[Any, Any]', item).items()))}}}"
+    if isinstance(item, set | frozenset):
+        return f"{{{', '.join(sorted(note(part) for part in cast('set[Any]', item)))}}}"
+    if isinstance(item, list | tuple):
+        return f"[{', '.join(note(part) for part in cast('list[Any]', item))}]"
+    if callable(item) and not inspect.isclass(item):
+        return f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', type(item).__qualname__)}"
     return re.sub(r" at 0x[0-9a-f]+", "", repr(item))

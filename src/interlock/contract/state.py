@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeAlias, cast, get_origin
@@ -16,10 +16,19 @@ from typing_extensions import is_typeddict
 
 from interlock.contract.labels import Label
 from interlock.contract.shapes import covers, hints, is_record, peel
-from interlock.contract.values import ValidationError, Validator, copied_by_validation, detached, reasons, validator
-from interlock.errors import InputSchema, StateIncompatible
+from interlock.contract.values import (
+    ValidationError,
+    Validator,
+    copied_by_validation,
+    detached,
+    reasons,
+    restorer,
+    validator,
+    value_validator,
+)
+from interlock.errors import ContractViolation, InputSchema, StateIncompatible
 
-__all__ = ["Field", "State", "Values", "read_fields"]
+__all__ = ["Field", "State", "Values", "check_kind", "read_fields", "strays"]
 
 Values = dict[str, Any]
 Reducer: TypeAlias = Callable[[Any, Any], Any]
@@ -87,6 +96,20 @@ class Field:
             return lambda: None
         return self.default
 
+    def reduce(self, current: Any, update: Any) -> Any:
+        """Put a value that was written together with the one that is there, and hold the sum to the field's type."""
+        reducer = cast("Reducer", self.reducer)
+        try:
+            return self._validate(reducer(current, update))
+        except ValidationError as error:
+            raise ContractViolation(f"The reducer of field '{self.name}' made something else: {reasons(error)}.") from error
+        except Exception as error:
+            raise ContractViolation(f"The reducer of field '{self.name}' raised {type(error).__name__}.") from error
+
+    @cached_property
+    def _validate(self) -> Callable[[Any], Any]:
+        return value_validator(self.annotated)
+
 
 def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
     """Read the fields of a state class, and the annotations that do not resolve with the reason."""
@@ -105,21 +128,30 @@ def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
     return fields, found.failed
 
 
+def strays(state: type[Any], names: Iterable[str]) -> set[str]:
+    """Find what a dataclass annotates without having it as a field."""
+    if is_typeddict(state) or not dataclasses.is_dataclass(state):
+        return set()
+    return set(names) - {field.name for field in dataclasses.fields(state)}
+
+
 def _new(items: list[Any], known: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(item for item in items if item not in known)
 
 
 def _default(state: type[Any], name: str, info: FieldInfo | None) -> Starter | None:
     if info is not None:
-        return None if info.is_required() else lambda: info.get_default(call_default_factory=True, validated_data={})
+        return None if info.is_required() else lambda: detached(info.get_default(call_default_factory=True, validated_data={}))
     if is_typeddict(state) or not dataclasses.is_dataclass(state):
         return None
-    declared = next(field for field in dataclasses.fields(state) if field.name == name)
+    declared = next((field for field in dataclasses.fields(state) if field.name == name), None)
+    if declared is None:
+        return None
     if declared.default_factory is not dataclasses.MISSING:
         return cast("Starter", declared.default_factory)
     if declared.default is not dataclasses.MISSING:
         default = declared.default
-        return lambda: default
+        return lambda: detached(default)
     return None
 
 
@@ -132,10 +164,8 @@ class State:
         self.takes = takes
         self._admit: Validator = validator("Input", {n: fields[n].annotated for n in takes}, partial=True)
         self._admits_copies = all(copied_by_validation(fields[name].hint) for name in takes)
-        self._restore: dict[str, Validator] = {
-            name: validator("Stored", {name: field.annotated}, strict=False) for name, field in fields.items()
-        }
-        self._reducers = {name: field.reducer for name, field in fields.items() if field.reducer is not None}
+        self._restore: dict[str, Validator] = {name: restorer(name, field.annotated) for name, field in fields.items()}
+        self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
 
     def admit(self, given: Mapping[str, Any]) -> Values:
         """Take input from outside: known fields that are open to callers, of exactly their types."""
@@ -157,15 +187,15 @@ class State:
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> None:
         """Write an update into the state, through the reducers where there are any."""
-        if not self._reducers:
+        if not self.reduced:
             values.update(update)
             return
         for name, value in update.items():
-            reducer, start = self._reducers.get(name), self.fields[name].start
-            if reducer is None or (name not in values and start is None):
+            field = self.fields[name]
+            if name not in self.reduced or (name not in values and field.start is None):
                 values[name] = value
             else:
-                values[name] = reducer(values[name] if name in values else cast("Starter", start)(), value)
+                values[name] = field.reduce(values[name] if name in values else cast("Starter", field.start)(), value)
 
     def complete(self, values: Mapping[str, Any]) -> Values:
         """Return every field that has a value or a default, in the order of the declaration."""

@@ -8,17 +8,30 @@ import datetime as dt
 import decimal
 import enum
 import inspect
+import sys
 import types
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import CoreConfig, SchemaValidator
 from typing_extensions import TypedDict
 
-from interlock.contract.shapes import hints, parts, peel
+from interlock.contract.shapes import hints, is_record, peel
 
-__all__ = ["ValidationError", "Validator", "copied_by_validation", "detached", "immutable", "reasons", "validator", "value_validator"]
+__all__ = [
+    "ValidationError",
+    "Validator",
+    "copied_by_validation",
+    "detached",
+    "immutable",
+    "reasons",
+    "restorer",
+    "structure_validator",
+    "validator",
+    "value_validator",
+]
 
 Validator = Callable[[Any], dict[str, Any]]
 
@@ -32,32 +45,80 @@ Copier: TypeAlias = Callable[[Any], Any]
 T = TypeVar("T")
 
 
-def validator(name: str, fields: Mapping[str, Any], *, strict: bool = True, partial: bool = False) -> Validator:
+def validator(name: str, fields: Mapping[str, Any], *, partial: bool = False) -> Validator:
     """Make a function that validates a mapping of exactly these fields and returns a new dict."""
-    make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
-    record = make_record(name, dict(fields), total=not partial)
-    record.__pydantic_config__ = _config(strict=strict)
-    return value_validator(record, inside=fields.values())
+    return value_validator(_record(name, fields, strict=True, partial=partial))
 
 
-def value_validator(hint: Any, *, inside: Iterable[Any] = ()) -> Callable[[Any], Any]:
+def value_validator(hint: Any) -> Callable[[Any], Any]:
     """Make a function that validates a value of this type and returns it, made anew where it is a container or record.
 
     Nothing is converted: an int is not a str. Records are validated again, field by field, because a plain dataclass
     takes anything when it is made and a pydantic model can be changed afterwards.
     """
-    config = None if hasattr(hint, "__pydantic_config__") else _config(strict=True)
-    try:
-        validate = TypeAdapter[Any](hint, config=config).validator.validate_python
-    except PydanticUserError:  # a pydantic model has its own configuration
-        validate = TypeAdapter[Any](hint).validator.validate_python
-    if any(_mentions_model(part) for part in (hint, *inside)):
-        return lambda value: _rebuilt(validate(value))
-    return validate
+    return _compiled(hint, _harden, CoreConfig(strict=True))
 
 
-def _config(*, strict: bool) -> ConfigDict:
-    return ConfigDict(strict=strict, extra="forbid", revalidate_instances="always")
+def structure_validator(hint: Any) -> Callable[[Any], Any]:
+    """Make a function that validates what a value is made of, without the rules that a type adds to its structure."""
+    return _compiled(hint, lambda schema: _harden(_strip(schema)), CoreConfig(strict=True))
+
+
+def restorer(name: str, hint: Any) -> Validator:
+    """Make a function that turns a stored field back into its type: lists into tuples, dicts into records.
+
+    What was stored was valid, so the rules that a type adds to its structure are not run again.
+    """
+    record = _record("Stored", {name: hint}, strict=False, partial=False)
+    return _compiled(record, _strip, CoreConfig())
+
+
+def _record(name: str, fields: Mapping[str, Any], *, strict: bool, partial: bool) -> Any:
+    make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
+    record = make_record(name, dict(fields), total=not partial)
+    record.__pydantic_config__ = ConfigDict(strict=strict, extra="forbid")
+    return record
+
+
+def _compiled(hint: Any, change: Callable[[dict[str, Any]], Any], config: CoreConfig) -> Callable[[Any], Any]:
+    """Compile pydantic's schema of a type, changed. Without prebuilt parts: a model's own validator knows no change."""
+    schema = _changed(TypeAdapter[Any](hint).core_schema, change)
+    return SchemaValidator(schema, config, _use_prebuilt=False).validate_python
+
+
+def _changed(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+    """Change every part of a pydantic schema that describes a type; values in it (defaults, literals) stay as they are."""
+    if isinstance(schema, list | tuple):
+        items = cast("list[Any]", schema)
+        return type(items)(_changed(item, change) for item in items)
+    if not isinstance(schema, dict):
+        return schema
+    parts = cast("dict[str, Any]", schema)
+    made = {key: part if key in _VALUE_KEYS else _changed(part, change) for key, part in parts.items()}
+    return change(made) if isinstance(made.get("type"), str) else made
+
+
+_VALUE_KEYS = frozenset({"config", "default", "expected", "metadata", "serialization"})
+
+
+def _harden(schema: dict[str, Any]) -> dict[str, Any]:
+    """Make a type strict to its last part."""
+    config = {**schema.get("config", {}), "strict": True, "revalidate_instances": "always"}
+    if schema["type"] in {"model", "dataclass"}:
+        return {**schema, "config": config, "strict": True, "revalidate_instances": "always"}
+    if schema["type"] == "typed-dict":
+        return {**schema, "config": {"extra_fields_behavior": "forbid", **config}, "strict": True}
+    if schema["type"] == "str":
+        # A limit makes pydantic look at the characters, and so find a lone surrogate, which no store can keep.
+        return {"max_length": sys.maxsize, **schema}
+    return schema
+
+
+def _strip(schema: dict[str, Any]) -> dict[str, Any]:
+    """Take the functions off a type."""
+    if schema["type"] in {"function-after", "function-before", "function-wrap"}:
+        return {**schema["schema"], **({"ref": schema["ref"]} if "ref" in schema else {})}
+    return schema
 
 
 def reasons(error: ValidationError) -> str:
@@ -65,25 +126,6 @@ def reasons(error: ValidationError) -> str:
     return "; ".join(
         f"'{'.'.join(str(part) for part in e['loc'])}': {e['msg']}" for e in error.errors(include_url=False, include_input=False)
     )
-
-
-def _rebuilt(value: Any) -> Any:
-    """Validate pydantic models again: inside other types pydantic takes an instance as it is, whatever it has become."""
-    if isinstance(value, BaseModel):
-        inner = {name: _rebuilt(item) for name, item in vars(value).items()}
-        fresh = copy.copy(value)
-        type(value).__pydantic_validator__.validate_python(inner, strict=True, self_instance=fresh, by_name=True)
-        return fresh
-    if isinstance(value, dict):
-        return {key: _rebuilt(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = cast("list[Any]", value)
-        return type(items)(_rebuilt(item) for item in items)
-    return value
-
-
-def _mentions_model(hint: Any) -> bool:
-    return any(inspect.isclass(part) and issubclass(part, BaseModel) for part in parts(hint))
 
 
 def immutable(hint: Any) -> bool:
@@ -113,9 +155,9 @@ def copied_by_validation(hint: Any) -> bool:
     origin = get_origin(hint)
     if immutable(hint):
         return True
-    if origin in (Union, types.UnionType, list, dict, set, tuple, frozenset, Mapping, Sequence):
+    if origin in (Union, types.UnionType, list, dict, set, tuple, frozenset):
         return all(arg is Ellipsis or copied_by_validation(arg) for arg in get_args(hint))
-    return inspect.isclass(hint) and dataclasses.is_dataclass(hint) and all(map(copied_by_validation, hints(hint).resolved.values()))
+    return is_record(hint) and all(copied_by_validation(part) for part in hints(hint).resolved.values())
 
 
 def detached(value: T) -> T:
@@ -147,6 +189,6 @@ _COPIERS: dict[type[Any], Copier] = {
     dict: lambda value: {key: item if type(item) in _ATOMS else detached(item) for key, item in value.items()},
     list: lambda value: [item if type(item) in _ATOMS else detached(item) for item in value],
     tuple: lambda value: tuple([detached(item) for item in value]),
-    set: set,
-    frozenset: lambda value: value,
+    set: lambda value: {detached(item) for item in value},
+    frozenset: lambda value: frozenset([detached(item) for item in value]),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from interlock.contract import Graph
 from interlock.contract.state import Values
 from interlock.engine import TakeStep
+from interlock.engine.ambient import no_ambient_access
 
 __all__ = ["DirectGraph"]
 
@@ -20,8 +21,9 @@ class DirectGraph:
         nodes, state = self._graph.nodes, self._graph.state
         values = state.begin(given)
         name: str | None = self._graph.entry
-        while name is not None:
-            ending, update = await take_step(nodes[name], values)
-            state.apply(values, update)
-            name = ending.target
+        with no_ambient_access():
+            while name is not None:
+                ending, update = await take_step(nodes[name], values)
+                state.apply(values, update)
+                name = ending.target
         return values

@@ -15,11 +15,9 @@ import copy
 import enum
 import inspect
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
-from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -35,9 +33,10 @@ from interlock.contract.node import Node, Step
 from interlock.contract.shapes import is_record, parts
 from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
+from interlock.engine.ambient import no_ambient_access
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable
 
 __all__ = ["AnyCheckpointer", "AnyCompiledGraph", "AnyStore", "LangGraphGraph", "drawn"]
 
@@ -55,6 +54,11 @@ class Driver:
 
 class _Reduced(BinaryOperatorAggregate[Any]):
     """A channel that reduces every value it is given, whatever the value looks like."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reduced) and self.operator == other.operator
+
+    __hash__ = None  # as LangGraph's own channels
 
     def update(self, values: Sequence[Any]) -> bool:
         for value in values:
@@ -98,7 +102,7 @@ class LangGraphGraph:
     async def walk(self, given: Values, take_step: TakeStep) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
         final = await self.compiled.ainvoke(given or Command(goto=self._graph.entry), context=Driver(take_step))
-        return cast("Values", final)
+        return cast("Values", final or {})
 
 
 def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
@@ -137,7 +141,7 @@ def _closed(checkpointer: AnyCheckpointer, types: set[tuple[str, ...]]) -> AnyCh
 
 
 def _annotated(field: Field) -> Any:
-    return field.hint if field.reducer is None else Annotated[field.hint, _Reduced(field.hint, field.reducer)]
+    return field.hint if field.reducer is None else Annotated[field.hint, _Reduced(field.hint, field.reduce)]
 
 
 def _runnable(graph: Graph, node: Node, loose: TakeStep) -> Callable[..., Awaitable[Command[str]]]:
@@ -146,18 +150,8 @@ def _runnable(graph: Graph, node: Node, loose: TakeStep) -> Callable[..., Awaita
     async def run(state: Mapping[str, Any], runtime: Runtime[Driver]) -> Command[str]:
         driver = cast("Driver | None", runtime.context)
         take_step = loose if driver is None else driver.take_step
-        with _no_ambient_access():
+        with no_ambient_access():
             ending, update = await take_step(node, graph.state.restore(state))
         return Command(update=update, goto=ending.target or END)
 
     return run
-
-
-@contextmanager
-def _no_ambient_access() -> Generator[None]:
-    """Take away what get_config(), get_store(), get_runtime() and the like go by: a guard against mistakes."""
-    token = var_child_runnable_config.set(None)
-    try:
-        yield
-    finally:
-        var_child_runnable_config.reset(token)

@@ -41,8 +41,10 @@ class Run:
         self._metadata = metadata
         self.run_id = events.next_run_id()
         self.parents = parents
+        self._started = False
 
     def start(self, given: Any) -> Run:
+        self._started = True
         self._send("start", {"input": plain(given)})
         return self
 
@@ -50,6 +52,8 @@ class Run:
         self._send("end", {"output": plain(result)})
 
     def error(self, code: str, message: str) -> None:
+        if not self._started:
+            self.start({})
         self._send("error", {"error": {"code": code, "message": message}})
 
     def child(self, kind: str, name: str, metadata: Mapping[str, Any] | None = None) -> Run:

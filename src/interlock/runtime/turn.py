@@ -8,15 +8,18 @@ gate              everything the node does to the world
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from interlock.contract import Graph
 from interlock.contract.node import Node, Step
 from interlock.contract.state import Values
+from interlock.contract.values import detached
 from interlock.engine import Compiled
-from interlock.errors import BudgetExceeded, InterlockError, Internal, NodeFailed, TurnError
+from interlock.errors import BudgetExceeded, ContractViolation, InterlockError, Internal, NodeFailed, TurnError
 from interlock.runtime.events import Events, Run, Sink, plain
 from interlock.runtime.gate import Gate, Scope
 from interlock.runtime.reply import Fault, Reply, Status
@@ -99,9 +102,9 @@ class Turn:
                 run.start({str(read): value for read, value in zip(node.reads, arguments, strict=True)})
             outcome = await (node.run(*arguments) if scope is None else node.run(*arguments, **self._gate.open(node, scope)))
             step = node.settle(outcome)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             failure = _typed(error, node, self._turn)
-            if run is not None:
+            if run is not None and isinstance(failure, InterlockError):
                 run.error(failure.code, failure.message)
             if failure is error:
                 raise
@@ -109,17 +112,25 @@ class Turn:
         finally:
             if scope is not None:
                 scope.is_open = False
-        self._updates.append(step[1])
+        update = step[1]
+        self._updates.append(detached(update) if self._graph.state.reduced else update)
         if run is not None:
-            run.end(step[1])
+            run.end(update)
         return step
 
     def _failed(self, error: InterlockError, given: Values) -> TurnResult:
-        state = self._graph.state.begin(given)
-        for update in self._updates:
-            self._graph.state.apply(state, update)
-        fault = Fault(code=error.code, message=error.message, node=error.node if isinstance(error, TurnError) else None)
-        return self._result(Reply(status="error", error=fault), self._graph.state.complete(state))
+        node = error.node if isinstance(error, TurnError) else None
+        fault = Fault(code=error.code, message=error.message, node=node or (self._path[-1] if self._path else None))
+        return self._result(Reply(status="error", error=fault), self._reached(given))
+
+    def _reached(self, given: Values) -> Values:
+        """Return the state as the last step left it that could be written."""
+        state = self._graph.state
+        values = state.begin({})
+        with suppress(ContractViolation):  # the reducer that ended the turn
+            for update in (given, *self._updates):
+                state.apply(values, update)
+        return state.complete(values)
 
     def _result(self, reply: Reply, state: Values) -> TurnResult:
         return TurnResult(
@@ -135,10 +146,20 @@ class Turn:
         )
 
 
-def _typed(error: Exception, node: Node, turn: str) -> InterlockError:
+def _is_cancelled() -> bool:
+    """Tell whether it is the turn that was cancelled, and not something that a node waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _typed(error: BaseException, node: Node, turn: str) -> BaseException:
     """Say where a typed error happened, or make one of an exception that the node should not have raised."""
     if isinstance(error, TurnError):
         return error.at(node.name, turn=turn)
-    if isinstance(error, InterlockError):
+    if isinstance(error, InterlockError) or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
         return error
-    return NodeFailed(f"The node raised {type(error).__name__}: {error}").at(node.name, turn=turn)
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot even say what it is
+        said = "it cannot be told"
+    return NodeFailed(f"The node raised {type(error).__name__}: {said}").at(node.name, turn=turn)
