@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -22,7 +21,6 @@ class Settings(BaseSettings):
 
     model: Annotated[str, Field(description="who answers: `offline` or `stub`")] = "offline"
     engine: Annotated[EngineName, Field(description="who walks the rows: `langgraph` or `direct`")] = "langgraph"
-    data_dir: Annotated[Path, Field(description="where all data is kept")] = Path("interlock-data")
     max_input_bytes: Annotated[int, Field(ge=1, description="the largest input that is taken")] = 16 * 1024 * 1024
 
     @classmethod

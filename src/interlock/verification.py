@@ -32,7 +32,7 @@ class Verdict:
 
 
 class EngineLab:
-    """Takes turns of one agent on every engine, with a scripted model, a fixed clock and counted ids."""
+    """Takes turns of one agent on every engine, with a scripted model, a fixed clock, counted ids and default settings."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
@@ -43,7 +43,7 @@ class EngineLab:
         for engine in ENGINES:
             grants = {ModelBackend: ScriptedModel(*replies), Clock: FixedClock(), Ids: CountingIds()}
             events: list[Event] = []
-            result = await Interlock(Settings(engine=engine), grants=grants).run(self._agent, text, on_event=events.append)
+            result = await Interlock(Settings.model_construct(engine=engine), grants=grants).run(self._agent, text, on_event=events.append)
             observed.append(Observed(result, events))
         return observed
 

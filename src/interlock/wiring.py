@@ -102,6 +102,8 @@ class Interlock:
         session = turn if session is None else check_session(session)
         if isinstance(given, str):
             given = chosen.admit(check_text(given, max_bytes=self.settings.max_input_bytes), session)
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+            raise InputSchema(f"The input is a '{type(given).__name__}': pass text, or a mapping of the fields that the graph takes.")
         values = graph.state.admit(given)
         ready = self._prepare(chosen, graph)
         taken = Turn(

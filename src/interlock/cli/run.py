@@ -6,15 +6,16 @@ import asyncio
 import base64
 import mimetypes
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.markup import escape
 from rich.text import Text
 
 from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
-from interlock.cli.target import find
+from interlock.cli.target import find, load
 from interlock.contract import Graph
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
 from interlock.runtime.events import Event, plain
@@ -34,6 +35,7 @@ def run(  # noqa: PLR0917 - the command line's options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON; the last one has the result.")] = False,
     role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
+    grants: Annotated[str | None, typer.Option(help="For MODULE:GRAPH: a mapping of capabilities to adapters, as MODULE:NAME.")] = None,
     file: Annotated[Path | None, typer.Option(help="An audio or image file to send instead of text.")] = None,
 ) -> None:
     """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
@@ -44,7 +46,8 @@ def run(  # noqa: PLR0917 - the command line's options
         found = find(agent)
         given = _read_file(file, settings.max_input_bytes) if file is not None else _read_text(text, settings.max_input_bytes)
         target: str | Graph = agent if ":" not in agent else found.graphs[0]
-        take = Interlock(settings).run(target, given, session=session, role=role, on_event=_print_event if events else None)
+        granted = cast("Mapping[type, object]", load(grants, dict)) if grants is not None else None
+        take = Interlock(settings, grants=granted).run(target, given, session=session, role=role, on_event=_print_event if events else None)
         result = asyncio.run(take)
     except InterlockError as error:
         if as_json:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import TypeVar
 
 from interlock.contract import Graph
 from interlock.errors import AgentUnknown, ContractError
 from interlock.runtime.agent import Agent
 from interlock.wiring import AGENTS, agent_of, load_agent
 
-__all__ = ["find", "find_all"]
+__all__ = ["find", "find_all", "load"]
+
+T = TypeVar("T")
 
 
 def find(name: str) -> Agent:
     """Find an agent, or make one of a graph in a module that can be imported from here."""
-    module_name, colon, attribute = name.partition(":")
-    if not colon:
-        return load_agent(name)
+    return agent_of(load(name, Graph)) if ":" in name else load_agent(name)
+
+
+def load(name: str, kind: type[T]) -> T:
+    """Load MODULE:NAME from a module that can be imported from the current directory."""
+    module_name, _, attribute = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -26,9 +32,9 @@ def find(name: str) -> Agent:
         raise
     except Exception as error:
         raise AgentUnknown(f"'{name}' cannot be loaded: {type(error).__name__}: {error}.") from error
-    if not isinstance(found, Graph):
-        raise AgentUnknown(f"'{name}' is a {type(found).__name__}, not a Graph.")
-    return agent_of(found)
+    if not isinstance(found, kind):
+        raise AgentUnknown(f"'{name}' is a {type(found).__name__}, not a {kind.__name__}.")
+    return found
 
 
 def find_all(name: str | None) -> list[Agent]:

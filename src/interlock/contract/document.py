@@ -7,6 +7,7 @@ document, each graph's part stands under a heading that has the graph's name in 
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ _NODE = re.compile(rf"\s*({_ID})\s*{_SHAPE}?(?::::\w+)?\s*")
 _ARROW = re.compile(
     r"(?:--+>|==+>|-\.+->)\s*(?:\|\s*\"?(?P<bar>[^|\"]*)\"?\s*\|)?|(?:--|==|-\.)\s+\"?(?P<text>[^-=.\"]+?)\"?\s*(?:--+>|==+>|\.+->)"
 )
-_IGNORED = ("%%", "subgraph", "end", "classDef", "class ", "style", "linkStyle", "click", "direction", "accTitle", "accDescr")
+_IGNORED = re.compile(r"%%|(?:subgraph|end|classDef|class|style|linkStyle|click|direction|accTitle|accDescr)\b(?!\s*(?:--|==|-\.))")
 
 
 @dataclass(frozen=True, order=True)
@@ -106,7 +107,7 @@ def _flowchart(chart: str) -> tuple[list[Edge], set[str]]:
     for raw in chart.strip().splitlines()[1:]:
         for statement in raw.split(";"):
             line = statement.strip()
-            if not line or line.startswith(_IGNORED):
+            if not line or _IGNORED.match(line):
                 continue
             _statement(line, edges, nodes)
     return edges, nodes
@@ -142,12 +143,17 @@ def _group(line: str, at: int) -> tuple[list[str], int]:
 
 def _table(text: str, graph: str) -> dict[str, Duties]:
     """Read the table of duties."""
-    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines() if line.strip().startswith("|")]
-    for index, row in enumerate(rows):
-        header = [cell.lower() for cell in row]
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        header = [cell.lower() for cell in _cells(line)]
         if header[0] == "node" and set(DUTY_COLUMNS) <= set(header):
-            return _duties(header, rows[index + 2 :])
+            table = itertools.takewhile(lambda following: following.strip().startswith("|"), lines[index + 2 :])
+            return _duties(header, [_cells(row) for row in table])
     raise DocumentInvalid(f"For graph '{graph}' the document has no table with the columns node, {', '.join(DUTY_COLUMNS)}.")
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _duties(header: list[str], rows: list[list[str]]) -> dict[str, Duties]:

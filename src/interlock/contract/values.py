@@ -107,7 +107,8 @@ def _harden(schema: dict[str, Any]) -> dict[str, Any]:
     if schema["type"] in {"model", "dataclass"}:
         return {**schema, "config": config, "strict": True, "revalidate_instances": "always"}
     if schema["type"] == "typed-dict":
-        return {**schema, "config": {"extra_fields_behavior": "forbid", **config}, "strict": True}
+        extra = config.get("extra_fields_behavior", "forbid")
+        return {**schema, "config": config, "strict": True, "extra_behavior": extra}
     if schema["type"] == "str":
         # A limit makes pydantic look at the characters, and so find a lone surrogate, which no store can keep.
         return {"max_length": sys.maxsize, **schema}

@@ -100,7 +100,7 @@ def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> 
     users = ", ".join(f"'{n.name}'" for n in graph.nodes.values() if any(g.capability is capability for g in n.grants))
     if capability not in grants:
         says = f"nobody grants capability '{capability.__name__}', which {users} needs."
-        fix = f"pass grants={{{capability.__name__}: ...}}, or configure it in the settings."
+        fix = f"pass Interlock(grants={{{capability.__name__}: ...}}), or --grants MODULE:NAME on the command line."
         return [Problem("not_granted", says, fix, graph.name)]
     adapter = grants[capability]
     missing = [name for name in methods(capability) if not inspect.iscoroutinefunction(getattr(adapter, name, None))]

@@ -28,7 +28,7 @@ from interlock.agents.sam.state import (
 from interlock.capabilities import Clock, Ids, Images, ModelBackend, ModelRequest, ModelResponse, Transcriber
 from interlock.capabilities.model import Metadata
 from interlock.contract import Present
-from interlock.errors import MediaMalformed, MediaUnsupported
+from interlock.errors import CapabilityError, MediaMalformed
 
 MAX_TEXT = 32_000
 """How many characters of text the model may be asked about."""
@@ -96,10 +96,10 @@ async def task_preprocessing_node(input_type: InputType, raw_input: str, *, tran
             return _ready(await transcriber.transcribe(content, media_type=uri.media_type))
         image = await images.normalise(content, media_type=uri.media_type)
         return Preprocessed(preprocessing_result=PreprocessingResult(content=image))
-    except MediaUnsupported:
-        return _useless("unsupported_media")
     except MediaMalformed:
         return _useless("media_malformed")
+    except CapabilityError:
+        return _useless("unsupported_media")
 
 
 async def model_call_node(

@@ -1,0 +1,157 @@
+"""The docs hang together: links lead somewhere, names exist, generated parts are those of the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.wiring import AGENTS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/interlock/agents/*/*.md"))]
+FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+MODULE = re.compile(r"`([\w/]+\.py)`")
+PART = re.compile(r"^<!-- generated: .*?^<!-- end generated -->$", re.MULTILINE | re.DOTALL)
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def prose(page: Path) -> str:
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Make the anchors of a page's headings, the way GitHub does."""
+    headings: list[str] = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_link_leads_somewhere(page: Path):
+    links: list[str] = LINK.findall(prose(page))
+    for link in links:
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"'{link}' leads nowhere"
+        assert target.is_relative_to(ROOT), f"'{link}' leads out of the repository"
+        assert not anchor or anchor in anchors(target), f"'{link}' leads to no heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_module_that_a_page_names_exists(page: Path):
+    homes = (ROOT, ROOT / "src/interlock", page.parent)
+    if page.parent == ROOT or page.parts[-2] == "docs":
+        homes = (*homes, *(ROOT / "src/interlock/agents" / agent for agent in AGENTS))
+    for module in MODULE.findall(prose(page)):
+        assert any((home / module).is_file() for home in homes), f"there is no '{module}'"
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    reached, waiting = set[Path](), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links: list[str] = LINK.findall(page.read_text(encoding="utf-8"))
+        linked = {(page.parent / link.partition("#")[0]).resolve() for link in links if "://" not in link}
+        waiting += [target for target in linked - reached if target.suffix == ".md"]
+    assert {name(page) for page in PAGES} - {name(page) for page in reached} == set()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_has_a_page_and_a_readme_with_its_contracts(agent: str):
+    assert (ROOT / f"docs/agents/{agent}.md").is_file()
+    assert f"<!-- generated: contracts {agent} -->" in (ROOT / f"src/interlock/agents/{agent}/README.md").read_text(encoding="utf-8")
+
+
+def test_every_rule_of_a_graph_is_listed():
+    source = "".join((ROOT / "src/interlock" / module).read_text(encoding="utf-8") for module in ("contract/check.py", "runtime/gate.py"))
+    rules = set(re.findall(r'(?:self\.say|Problem)\(\s*"(\w+)"', source))
+    section = (ROOT / "docs/errors.md").read_text(encoding="utf-8").partition("## The rules of a graph")[2]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == rules
+
+
+def test_the_readme_shows_what_the_tour_prints(tmp_path: Path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (shown,) = [body.removeprefix("$ make run\n") for _, _, body in FENCE.findall(readme) if body.startswith("$ make run\n")]
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("interlock"), "tour"],
+        cwd=tmp_path,
+        env=clean() | {"COLUMNS": "80", "PYTHONUTF8": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    for part in shown.split("\n...\n"):
+        assert part in ran.stdout
+
+
+# Generated parts
+
+
+def clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
+
+
+def generate(root: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "scripts/docs.py", *options]
+    return subprocess.run(command, cwd=root, env=clean() | environment, check=False, capture_output=True, text=True, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("copy")
+    for source in [*PAGES, ROOT / "scripts/docs.py"]:
+        target = root / name(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+    return root
+
+
+def test_generated_parts_are_in_step():
+    ran = generate(ROOT, "--check")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_generated_parts_do_not_depend_on_where_they_are_made(tmp_path: Path):
+    surroundings = {"COLUMNS": "33", "TERMINAL_WIDTH": "33", "LC_ALL": "C", "PYTHONUTF8": "0", "FORCE_COLOR": "1", "TERM": "dumb"}
+    settings = {"INTERLOCK_MODEL": "unheard-of", "INTERLOCK_ENGINE": "steam", "INTERLOCK_DATA_DIR": str(tmp_path)}
+    ran = generate(ROOT, "--check", **surroundings, **settings)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_a_generated_part_that_was_changed_is_named_and_can_be_written_anew(copy: Path):
+    generated = [page for page in PAGES if PART.search(page.read_text(encoding="utf-8"))]
+    assert {"README.md", "docs/cli.md", "docs/errors.md", "docs/howto/settings.md"} < {name(page) for page in generated}
+    for page in generated:
+        spoilt = PART.sub(lambda part: part[0].replace("<!-- end", "spoilt\n<!-- end"), page.read_text(encoding="utf-8"))
+        (copy / name(page)).write_text(spoilt, encoding="utf-8")
+
+    checked = generate(copy, "--check")
+    assert checked.returncode == 1
+    assert {line.partition(":")[0] for line in checked.stdout.splitlines()} == {name(page) for page in generated}
+    assert "spoilt" in (copy / "docs/cli.md").read_text(encoding="utf-8"), "--check must not write"
+
+    assert generate(copy).returncode == 0
+    assert [page for page in PAGES if (copy / name(page)).read_bytes() != page.read_bytes()] == []
+
+
+def test_a_generated_part_without_an_end_is_refused(copy: Path):
+    page = copy / "docs/index.md"
+    whole = page.read_text(encoding="utf-8")
+    page.write_text(whole.replace("<!-- end generated -->", ""), encoding="utf-8")
+    ran = generate(copy, "--check")
+    page.write_text(whole, encoding="utf-8")
+    assert ran.returncode == 1
+    assert "docs/index.md" in ran.stderr
