@@ -23,7 +23,7 @@ _FENCE = re.compile(r"^```(\w*)\s*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
 _ID = r"[A-Za-z_][\w.]*"
-_SHAPE = r"(?:\(\[.*?\]\)|\[\[.*?\]\]|\[\(.*?\)\]|\(\(.*?\)\)|\{\{.*?\}\}|\[.*?\]|\(.*?\)|\{.*?\}|>.*?\])"
+_SHAPE = r"(?:\(\(\(.*?\)\)\)|\(\[.*?\]\)|\[\[.*?\]\]|\[\(.*?\)\]|\(\(.*?\)\)|\{\{.*?\}\}|\[.*?\]|\(.*?\)|\{.*?\}|>.*?\])"
 _NODE = re.compile(rf"\s*({_ID})\s*{_SHAPE}?(?::::\w+)?\s*")
 _ARROW = re.compile(
     r"(?:--+>|==+>|-\.+->)\s*(?:\|\s*\"?(?P<bar>[^|\"]*)\"?\s*\|)?|(?:--|==|-\.)\s+\"?(?P<text>[^-=.\"]+?)\"?\s*(?:--+>|==+>|\.+->)"
@@ -104,13 +104,24 @@ def _flowchart(chart: str) -> tuple[list[Edge], set[str]]:
     """Read the edges and nodes of a Mermaid flowchart."""
     edges: list[Edge] = []
     nodes: set[str] = set()
-    for raw in chart.strip().splitlines()[1:]:
-        for statement in raw.split(";"):
-            line = statement.strip()
-            if not line or _IGNORED.match(line):
-                continue
+    for line in _statements(chart)[1:]:
+        if line and not _IGNORED.match(line):
             _statement(line, edges, nodes)
     return edges, nodes
+
+
+def _statements(chart: str) -> list[str]:
+    """Split a chart into its statements: at line ends, and at semicolons outside quotes and shapes."""
+    statements, depth, quoted = [""], 0, False
+    for character in chart.strip():
+        quoted ^= character == '"'
+        depth += (character in "[({") - (character in "])}")
+        if character == "\n" or (character == ";" and depth <= 0 and not quoted):
+            statements.append("")
+            depth, quoted = 0, False
+        else:
+            statements[-1] += character
+    return [statement.strip() for statement in statements]
 
 
 def _statement(line: str, edges: list[Edge], nodes: set[str]) -> None:

@@ -26,7 +26,7 @@ from interlock.contract.values import (
     validator,
     value_validator,
 )
-from interlock.errors import ContractViolation, InputSchema, StateIncompatible
+from interlock.errors import ContractViolation, InputEncoding, InputSchema, StateIncompatible
 
 __all__ = ["Field", "State", "Values", "check_kind", "read_fields", "strays"]
 
@@ -177,7 +177,9 @@ class State:
         try:
             return self._admit(dict(given)) if self._admits_copies else detached(self._admit(dict(given)))
         except ValidationError as error:
-            raise InputSchema(f"The input does not fit: {reasons(error)}.") from error
+            kinds = {one["type"] for one in error.errors(include_url=False, include_input=False)}
+            refused = InputEncoding if kinds == {"string_unicode"} else InputSchema
+            raise refused(f"The input does not fit: {reasons(error)}.") from error
 
     def begin(self, given: Mapping[str, Any]) -> Values:
         """Return the state that a turn starts from."""

@@ -70,7 +70,7 @@ def restorer(name: str, hint: Any) -> Validator:
     What was stored was valid, so the rules that a type adds to its structure are not run again.
     """
     record = _record("Stored", {name: hint}, strict=False, partial=False)
-    return _compiled(record, _strip, CoreConfig())
+    return _compiled(record, _loosen, CoreConfig())
 
 
 def _record(name: str, fields: Mapping[str, Any], *, strict: bool, partial: bool) -> Any:
@@ -113,6 +113,14 @@ def _harden(schema: dict[str, Any]) -> dict[str, Any]:
         # A limit makes pydantic look at the characters, and so find a lone surrogate, which no store can keep.
         return {"max_length": sys.maxsize, **schema}
     return schema
+
+
+def _loosen(schema: dict[str, Any]) -> dict[str, Any]:
+    """Make a type take what a store made of it, in the fields of a record too."""
+    if schema["type"] in {"model", "dataclass"}:
+        config = {**schema.get("config", {}), "revalidate_instances": "always"}
+        return {**schema, "config": config, "revalidate_instances": "always"}
+    return _strip(schema)
 
 
 def _strip(schema: dict[str, Any]) -> dict[str, Any]:

@@ -169,8 +169,7 @@ def _useless(problem: InputProblem) -> Preprocessed:
 
 
 def _normalised(text: str) -> str:
-    """Compose the characters, collapse white space, drop control characters."""
-    composed = " ".join(unicodedata.normalize("NFC", text).split())
-    if composed.isprintable():
-        return composed
-    return "".join(character for character in composed if unicodedata.category(character) != "Cc").strip()
+    """Drop control characters, compose the rest, collapse white space."""
+    if not text.isprintable():
+        text = "".join(c for c in text if c.isspace() or unicodedata.category(c) != "Cc")
+    return " ".join(unicodedata.normalize("NFC", text).split())
