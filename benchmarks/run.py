@@ -91,9 +91,7 @@ async def measure() -> list[Figure]:
             "langgraph": (interlock_sam("langgraph"), 10),
         }
     )
-    figures = [
-        Figure(f"CPU of a turn, {name}", statistics.median(times) * 1e6, "us", "", None) for name, times in found.items()
-    ]
+    figures = [Figure(f"CPU of a turn, {name}", statistics.median(times) * 1e6, "us", "", None) for name, times in found.items()]
 
     def compare(name: str, value: float, limit: float, *, at_most: bool) -> None:
         met = value <= limit if at_most else value >= limit

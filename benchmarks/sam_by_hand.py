@@ -18,12 +18,15 @@ from interlock.agents.sam.state import Answered, PreprocessingResult, Response
 from interlock.capabilities import ModelBackend, ModelResponse
 
 
-class State(TypedDict, total=False):
+class Given(TypedDict):
+    raw_input: str
+    input_type: Any
+
+
+class State(Given, total=False):
     conversation_id: str
     trace_id: str
     created_at: str
-    input_type: Any
-    raw_input: str
     preprocessing_result: PreprocessingResult | None
     model_response: ModelResponse | None
     model_metadata: Any
@@ -57,15 +60,11 @@ def by_hand_sam(model: ModelBackend) -> Callable[[str], Awaitable[Response]]:
         return Command(update=vars(done), goto=goto[done.command])
 
     async def preprocess(state: State) -> Command[str]:
-        done = await nodes.task_preprocessing_node(
-            state["input_type"], state["raw_input"], transcriber=transcriber, images=images
-        )
+        done = await nodes.task_preprocessing_node(state["input_type"], state["raw_input"], transcriber=transcriber, images=images)
         return Command(update=vars(done), goto="decision_logic_node")
 
     async def call_model(state: State) -> Command[str]:
-        done = await nodes.model_call_node(
-            state.get("preprocessing_result"), state["input_type"], state.get("trace_id", ""), model=model
-        )
+        done = await nodes.model_call_node(state.get("preprocessing_result"), state["input_type"], state.get("trace_id", ""), model=model)
         return Command(update=vars(done), goto="result_handling_node" if isinstance(done, Answered) else "error_router_node")
 
     async def handle_result(state: State) -> Command[str]:

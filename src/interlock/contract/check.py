@@ -17,14 +17,14 @@ from interlock.contract.node import END, Ending, Grant, Node, Read, Row
 from interlock.contract.outcome import Outcome
 from interlock.contract.shapes import Hints, covers, hints, members, peel, render
 from interlock.contract.state import Field, State, check_kind, read_fields, strays
-from interlock.contract.values import ValidationError, reasons, structure_validator, validator
+from interlock.contract.values import ValidationError, reasons, structure_validator, validator, value_validator
 from interlock.errors import ContractError, Problem
 
 __all__ = ["Declaration", "build"]
 
 _GRAPH_NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _LANGGRAPHS_OWN = {"configurable", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
-_RESERVED = {"END", "__start__", "__end__", *_LANGGRAPHS_OWN}
+_RESERVED = {"END", "__start__", "__end__", "end", *_LANGGRAPHS_OWN}  # Mermaid ends a block with 'end'
 
 
 @dataclass(frozen=True)
@@ -265,27 +265,12 @@ class _Builder:
             )
             return
         for method, run in methods(capability).items():
-            found = hints(run)
-            if "return" not in found.resolved:
-                self.say(
-                    "open_capability",
-                    f"method '{method}' of capability '{capability.__name__}' does not say what it returns"
-                    f"{''.join(f': {reason}' for reason in found.failed.values())}.",
-                    "annotate it with a type that resolves: the gate holds every result to it.",
-                    node=node,
-                    field=name,
-                )
+            problem = _method_problem(run)
+            if problem is not None:
+                says, fix = problem
+                says = f"method '{method}' of capability '{capability.__name__}' {says}"
+                self.say("bad_capability", says, fix, node=node, field=name)
                 return
-        sync = [method for method, run in methods(capability).items() if not _is_async(run)]
-        if sync:
-            self.say(
-                "sync_capability",
-                f"method '{sync[0]}' of capability '{capability.__name__}' is not async.",
-                "write 'async def': every call passes the gate, which may wait.",
-                node=node,
-                field=name,
-            )
-            return
         if capability in self.declared.forbids:
             self.say(
                 "forbidden_capability",
@@ -425,8 +410,19 @@ def _distances(edges: Mapping[str, set[str]], starts: list[str]) -> dict[str, in
     return found
 
 
-def _is_async(run: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(run) or inspect.isasyncgenfunction(run)
+def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
+    """Say what is wrong with a method of a capability, and what to change."""
+    if not inspect.iscoroutinefunction(run):
+        return "is not a coroutine function.", "write 'async def' and return a value: every call passes the gate, which may wait."
+    found = hints(run)
+    if "return" not in found.resolved:
+        reason = "".join(f": {reason}" for reason in found.failed.values())
+        return f"does not say what it returns{reason}.", "annotate it with a type that resolves: the gate holds every result to it."
+    try:
+        value_validator(found.resolved["return"])
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return f"returns '{render(found.resolved['return'])}', which is not plain data.", "return plain data; keep clients in the adapter."
+    return None
 
 
 def _is_closed(hint: Any) -> bool:

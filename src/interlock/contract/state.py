@@ -189,9 +189,6 @@ class State:
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> None:
         """Write an update into the state, through the reducers where there are any."""
-        if not self.reduced:
-            values.update(update)
-            return
         for name, value in update.items():
             field = self.fields[name]
             if name not in self.reduced or (name not in values and field.start is None):

@@ -124,10 +124,13 @@ def _loosen(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _strip(schema: dict[str, Any]) -> dict[str, Any]:
-    """Take the functions off a type."""
-    if schema["type"] in {"function-after", "function-before", "function-wrap"}:
-        return {**schema["schema"], **({"ref": schema["ref"]} if "ref" in schema else {})}
-    return schema
+    """Take the functions off a type that its author put there; pydantic's own are part of the structure."""
+    if schema["type"] not in {"function-after", "function-before", "function-wrap"}:
+        return schema
+    function = schema["function"]["function"]
+    if getattr(getattr(function, "func", function), "__module__", "").startswith("pydantic."):
+        return schema
+    return {**schema["schema"], **({"ref": schema["ref"]} if "ref" in schema else {})}
 
 
 def reasons(error: ValidationError) -> str:
@@ -137,36 +140,36 @@ def reasons(error: ValidationError) -> str:
     )
 
 
-def immutable(hint: Any) -> bool:
+def immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     """Tell whether no value of this type can be changed in place, so that it may be shared."""
     hint, _ = peel(hint)
     origin = get_origin(hint)
-    if origin is Literal or hint is None or hint in _ATOMS:
+    if origin is Literal or hint is None or hint in _ATOMS or hint in inside:
         return True
     if origin in (Union, types.UnionType, tuple, frozenset):
-        return all(arg is Ellipsis or immutable(arg) for arg in get_args(hint))
+        return all(arg is Ellipsis or immutable(arg, inside=inside) for arg in get_args(hint))
     if not inspect.isclass(hint):
         return False
     if issubclass(hint, enum.Enum):
         return True
     if dataclasses.is_dataclass(hint):
         parameters: Any = getattr(hint, "__dataclass_params__")  # noqa: B009 - typeshed does not know it
-        return parameters.frozen and all(immutable(field) for field in hints(hint).resolved.values())
+        return parameters.frozen and all(immutable(part, inside=(*inside, hint)) for part in hints(hint).resolved.values())
     return False
 
 
-def copied_by_validation(hint: Any) -> bool:
+def copied_by_validation(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     """Tell whether a validated value of this type shares nothing with the value that went in.
 
     Validation makes every container and record anew; what it takes as it is may be shared if it cannot change.
     """
     hint, _ = peel(hint)
     origin = get_origin(hint)
-    if immutable(hint):
+    if hint in inside or immutable(hint):
         return True
     if origin in (Union, types.UnionType, list, dict, set, tuple, frozenset):
-        return all(arg is Ellipsis or copied_by_validation(arg) for arg in get_args(hint))
-    return is_record(hint) and all(copied_by_validation(part) for part in hints(hint).resolved.values())
+        return all(arg is Ellipsis or copied_by_validation(arg, inside=inside) for arg in get_args(hint))
+    return is_record(hint) and all(copied_by_validation(part, inside=(*inside, hint)) for part in hints(hint).resolved.values())
 
 
 def detached(value: T) -> T:

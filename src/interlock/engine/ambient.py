@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["no_ambient_access"]
+__all__ = ["hide_ambient", "restore_ambient"]
+
+_HOLDER = "langchain_core.runnables.config"
 
 
-@contextmanager
-def no_ambient_access() -> Generator[None]:
-    """Hide the config that get_config(), get_store(), get_runtime() and the like find everything by.
+def hide_ambient() -> Any:
+    """Hide the config by which get_config(), get_store(), get_runtime() and the like find everything.
 
-    Where LangChain is not loaded there is nothing to hide, and no need to load it.
+    Return what `restore_ambient` needs. Where LangChain is not loaded there is nothing to hide, and no need to load it.
     """
-    module = sys.modules.get("langchain_core.runnables.config")
-    if module is None:
-        yield
-        return
-    token = module.var_child_runnable_config.set(None)
-    try:
-        yield
-    finally:
-        module.var_child_runnable_config.reset(token)
+    module = sys.modules.get(_HOLDER)
+    return None if module is None else module.var_child_runnable_config.set(None)
+
+
+def restore_ambient(hidden: Any) -> None:
+    """Put back what was hidden."""
+    if hidden is not None:
+        sys.modules[_HOLDER].var_child_runnable_config.reset(hidden)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.contract import Graph
 from interlock.contract.state import Values
 from interlock.engine import TakeStep
-from interlock.engine.ambient import no_ambient_access
+from interlock.engine.ambient import hide_ambient, restore_ambient
 
 __all__ = ["DirectGraph"]
 
@@ -21,9 +21,15 @@ class DirectGraph:
         nodes, state = self._graph.nodes, self._graph.state
         values = state.begin(given)
         name: str | None = self._graph.entry
-        with no_ambient_access():
+        hidden = hide_ambient()
+        try:
             while name is not None:
                 ending, update = await take_step(nodes[name], values)
-                state.apply(values, update)
+                if state.reduced:
+                    state.apply(values, update)
+                else:
+                    values.update(update)
                 name = ending.target
+        finally:
+            restore_ambient(hidden)
         return values

@@ -33,7 +33,7 @@ from interlock.contract.node import Node, Step
 from interlock.contract.shapes import is_record, parts
 from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
-from interlock.engine.ambient import no_ambient_access
+from interlock.engine.ambient import hide_ambient, restore_ambient
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -150,8 +150,11 @@ def _runnable(graph: Graph, node: Node, loose: TakeStep) -> Callable[..., Awaita
     async def run(state: Mapping[str, Any], runtime: Runtime[Driver]) -> Command[str]:
         driver = cast("Driver | None", runtime.context)
         take_step = loose if driver is None else driver.take_step
-        with no_ambient_access():
+        hidden = hide_ambient()
+        try:
             ending, update = await take_step(node, graph.state.restore(state))
+        finally:
+            restore_ambient(hidden)
         return Command(update=update, goto=ending.target or END)
 
     return run

@@ -81,6 +81,7 @@ class Events:
         self._namespace = uuid.uuid5(uuid.NAMESPACE_OID, turn)
         self._runs = 0
         self._sink = sink
+        self.broken: Exception | None = None
 
     def turn(self, name: str, metadata: Mapping[str, Any]) -> Run:
         """Make the run that every other run of the turn is inside."""
@@ -91,5 +92,10 @@ class Events:
         return str(uuid.uuid5(self._namespace, str(self._runs)))
 
     def send(self, event: Event) -> None:
-        """Pass an event on: the one way out for every event."""
-        self._sink(event)
+        """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""
+        if self.broken is not None:
+            return
+        try:
+            self._sink(event)
+        except Exception as error:  # noqa: BLE001 - it is the listener's, and is raised to its owner when the turn has ended
+            self.broken = error

@@ -66,14 +66,15 @@ class Turn:
         self._session = session
         self._turn = turn
         self._reply = reply
+        self._events = None if sink is None else Events(turn, sink)
         self._run: Run | None = None
-        if sink is not None:
-            self._run = Events(turn, sink).turn(graph.name, {"agent": agent, "session": session, "turn": turn})
+        if self._events is not None:
+            self._run = self._events.turn(graph.name, {"agent": agent, "session": session, "turn": turn})
         self._path: list[str] = []
         self._updates: list[Values] = []
 
     async def run(self, compiled: Compiled, given: Values) -> TurnResult:
-        """Take the turn. It always ends in a result; only cancellation is raised."""
+        """Take the turn. It always ends in a result; only cancellation, and what a listener raised, is raised."""
         if self._run is not None:
             self._run.start(given)
         try:
@@ -85,6 +86,8 @@ class Turn:
             result = self._failed(Internal(f"The engine failed: {type(error).__name__}: {error}"), given)
         if self._run is not None:
             self._run.end(result)
+        if self._events is not None and self._events.broken is not None:
+            raise self._events.broken
         return result
 
     async def step(self, node: Node, state: Mapping[str, Any]) -> Step:

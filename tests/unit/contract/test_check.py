@@ -56,6 +56,14 @@ class Sync(Capability, Protocol):
     def now(self) -> str: ...
 
 
+class Vague(Capability, Protocol):
+    async def now(self): ...
+
+
+class Unresolved(Capability, Protocol):
+    async def now(self) -> Fraction: ...
+
+
 class NotACapability:
     async def now(self) -> str:
         return "now"
@@ -157,6 +165,14 @@ async def uses_sync(text: str, *, sync: Sync) -> Done:
     return Done()
 
 
+async def uses_vague(text: str, *, vague: Vague) -> Done:
+    return Done()
+
+
+async def uses_unresolved(text: str, *, unresolved: Unresolved) -> Done:
+    return Done()
+
+
 async def uses_memory(text: str, *, memory: Memory) -> Done:
     return Done()
 
@@ -171,6 +187,13 @@ async def stranger(text: str) -> Done:
 
 def not_async(text: str) -> Done:
     return Done()
+
+
+class Office:
+    """A method hides what it depends on."""
+
+    async def sort(self, text: str) -> Done:
+        return Done()
 
 
 def another_measure() -> Callable[..., Any]:
@@ -223,6 +246,7 @@ CASES = [
     Case("name_taken", alone(renamed("__start__")), "__start__"),
     Case("name_taken", alone(renamed("not a name")), "not a name"),
     Case("not_async", alone(not_async), "not_async"),
+    Case("not_async", alone(Office().sort), "sort"),
     Case("unresolved_annotation", alone(reads_unresolvable), "reads_unresolvable", "text", "Fraction"),
     Case("unresolved_annotation", alone(returns_unresolvable), "returns_unresolvable", "return", "Fraction"),
     Case(
@@ -253,7 +277,9 @@ CASES = [
     Case("unknown_capability", alone(uses_class), "uses_class", "clock", "NotACapability"),
     Case("unknown_capability", alone(uses_field_by_name), "uses_field_by_name", "text", "positional"),
     Case("unknown_capability", lambda: letters(row(finish, Done=END), forbids=[NotACapability]), says="NotACapability"),
-    Case("sync_capability", alone(uses_sync), "uses_sync", "sync", "'now' of capability 'Sync'"),
+    Case("bad_capability", alone(uses_sync), "uses_sync", "sync", "'now' of capability 'Sync'"),
+    Case("bad_capability", alone(uses_vague), "uses_vague", "vague", "'now' of capability 'Vague'"),
+    Case("bad_capability", alone(uses_unresolved), "uses_unresolved", "unresolved", "Fraction"),
     Case("forbidden_capability", lambda: letters(row(uses_memory, Done=END), forbids=[Memory]), "uses_memory", "memory", "'Memory'"),
     Case("no_outcome", alone(returns_nothing), "returns_nothing"),
     Case("no_outcome", alone(returns_none), "returns_none"),
@@ -271,7 +297,7 @@ CASES = [
     Case("step_budget", lambda: letters(row(finish, Done=END), steps=0), says="steps=1"),
 ]
 STATE_RULES = {
-    *("not_a_state", "state_validators", "not_data", "two_reducers", "reducer_default", "open_control"),
+    *("not_a_state", "not_a_field", "state_validators", "not_data", "bad_default", "two_reducers", "reducer_default", "open_control"),
 }
 """These have their cases in test_check_state.py."""
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from interlock import END, Control, Graph, Interlock, Outcome, Settings, Untrusted, node
+from interlock.engine import EngineName
 from interlock.errors import ContractError, Problem
 
 if TYPE_CHECKING:
@@ -95,6 +96,36 @@ class ModelValidated(BaseModel):
         return self
 
 
+@dataclass
+class Parent:
+    text: str = ""
+
+
+class Undecorated(Parent):
+    note: str
+
+
+@dataclass
+class HasInitOnly:
+    given: InitVar[int]
+    text: str = ""
+
+
+class Reserved(TypedDict, total=False):
+    configurable: str
+
+
+@dataclass
+class WrongDefault:
+    text: str = ""
+    size: int = "many"  # pyright: ignore[reportAssignmentType]
+
+
+class WrongModelDefault(BaseModel):
+    text: str = ""
+    sizes: list[int] = Field(default_factory=lambda: ["many"])  # pyright: ignore[reportAssignmentType]
+
+
 CASES: list[tuple[str, object, str | None, str]] = [
     ("not_a_state", int, None, "'int'"),
     ("not_a_state", Client, None, "'Client'"),
@@ -109,6 +140,11 @@ CASES: list[tuple[str, object, str | None, str]] = [
     ("open_control", HalfOpenControl, "step", "Literal['a', 'b'] | int"),
     ("state_validators", FieldValidated, None, "'FieldValidated'"),
     ("state_validators", ModelValidated, None, "'ModelValidated'"),
+    ("not_a_field", Undecorated, "note", "'Undecorated'"),
+    ("not_a_field", HasInitOnly, "given", "'HasInitOnly'"),
+    ("name_taken", Reserved, "configurable", "LangGraph"),
+    ("bad_default", WrongDefault, "size", "'int'"),
+    ("bad_default", WrongModelDefault, "sizes", "'list[int]'"),
 ]
 
 
@@ -162,70 +198,11 @@ def test_labels_and_reducers_are_known_from_the_annotation():
     assert fields["text"].reducer is None
 
 
-@dataclass
-class Parent:
-    text: str = ""
-
-
-class Child(Parent):  # the decorator is missing
-    note: str
-
-
-@dataclass
-class HasInitOnly:
-    given: InitVar[int]
-    text: str = ""
-
-
-@pytest.mark.xfail(strict=True, reason="a bare StopIteration comes out of read_fields", raises=StopIteration)
-@pytest.mark.parametrize(("state", "name"), [(Child, "note"), (HasInitOnly, "given")])
-def test_an_annotation_that_is_no_field_of_the_dataclass_is_told(state: type, name: str):
-    problem = only_problem(lambda: letters(state))
-    assert problem.field == name
-
-
-class Reserved(TypedDict, total=False):
-    configurable: str
-
-
-@pytest.mark.xfail(strict=True, reason="LangGraph refuses the channel with a bare ValueError", raises=ValueError)
-async def test_a_field_that_langgraph_reserves_is_told_or_works():
-    try:
-        graph = letters(Reserved)
-    except ContractError:
-        return
-    result = await Interlock(Settings(engine="langgraph")).run(graph, {"configurable": "x"})
-    assert result.state == {"configurable": "x"}
-
-
 class PartialReducer(TypedDict, total=False):
     log: Annotated[list[str], functools.partial(operator.add)]
 
 
-class Logged(Outcome):
-    log: list[str]
-
-
-async def log(log: list[str]) -> Logged:
-    return Logged(log=["b"])
-
-
-@pytest.mark.xfail(strict=True, reason="LangGraph asks a reducer for its __name__", raises=AttributeError)
-async def test_a_reducer_that_has_no_name_is_told_or_works():
-    try:
-        graph = Graph("letters", state=PartialReducer, entry=finish, nodes=[node(finish, goes={Done: END})])
-    except ContractError:
-        return
-    result = await Interlock(Settings(engine="langgraph")).run(graph, {"log": ["a"]})
+async def test_a_reducer_needs_no_name(engine: EngineName):
+    graph = letters(PartialReducer)
+    result = await Interlock(Settings(engine=engine)).run(graph, {"log": ["a"]})
     assert result.state == {"log": ["a"]}
-
-
-@dataclass
-class WrongDefault:
-    text: Any = None
-    size: int = "many"  # pyright: ignore[reportAssignmentType]
-
-
-@pytest.mark.xfail(strict=True, reason="defaults are not held to their types")
-def test_a_default_of_the_wrong_type_is_told():
-    assert only_problem(lambda: letters(WrongDefault)).field == "size"

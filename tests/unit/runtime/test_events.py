@@ -224,7 +224,6 @@ async def test_every_run_that_starts_ends_inside_its_parent(engine: EngineName, 
     assert unbalanced(await events_of(engine, error=error)) == []
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the node's start is told after its fields were read")
 async def test_a_node_that_cannot_be_handed_its_fields_starts_before_it_fails(engine: EngineName):
     graph = Graph("chat", state=Chat, entry=read_unset, nodes=[node(read_unset, goes={Answered: END})])
     assert unbalanced(await events_of(engine, graph=graph)) == []

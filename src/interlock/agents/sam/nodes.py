@@ -30,6 +30,20 @@ from interlock.capabilities.model import Metadata
 from interlock.contract import Present
 from interlock.errors import CapabilityError, MediaMalformed
 
+__all__ = [
+    "IMAGE_PROMPT",
+    "MAX_TEXT",
+    "MESSAGES",
+    "decision_logic_node",
+    "error_router_node",
+    "format_response_node",
+    "model_call_node",
+    "result_handling_node",
+    "router_node",
+    "state_init_node",
+    "task_preprocessing_node",
+]
+
 MAX_TEXT = 32_000
 """How many characters of text the model may be asked about."""
 

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Command = Callable[..., CompletedProcess[str]]
+
+COUNTER = '''
+from typing import TypedDict
+
+from interlock import END, Graph, Outcome, node
+from interlock.capabilities import Clock
+
+
+class Count(TypedDict, total=False):
+    text: str
+    count: int
+
+
+class Counted(Outcome):
+    count: int
+
+
+async def count_letters(text: str, *, clock: Clock) -> Counted:
+    """Count."""
+    return Counted(count=len(text))
+
+
+counter = Graph("counter", state=Count, entry=count_letters, nodes=[node(count_letters, goes={Counted: END})], takes=["text"])
+'''
+DOCUMENT = """# The `counter`
+
+```mermaid
+flowchart TD
+    START --> count_letters
+    count_letters -->|Counted| END
+```
+
+| node | may read | may write | may use | must not |
+|---|---|---|---|---|
+| `count_letters` | `text` | `count` | `Clock` | `branch` |
+"""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    (tmp_path / "counting.py").write_text(COUNTER)
+    (tmp_path / "good.md").write_text(DOCUMENT)
+    (tmp_path / "bad.md").write_text(DOCUMENT.replace("`Clock`", "nothing").replace("|Counted|", "|Finished|"))
+    (tmp_path / "unreadable.md").write_text("# Nothing here")
+    return "counting:counter"
+
+
+def test_everything_that_is_promised_holds_with_its_proof(interlock: Command):
+    ran = interlock("verify", "--json")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    verified = json.loads(ran.stdout)
+    assert verified.keys() == {"ok", "agents"}
+    assert verified["ok"] is True
+    assert verified["agents"].keys() == {"sam"}
+    for verdict in verified["agents"]["sam"]:
+        assert verdict.keys() == {"invariant", "holds", "proof"}
+        assert verdict["holds"] is True
+        assert verdict["proof"]
+    assert len(verified["agents"]["sam"]) == 9
+
+
+def test_one_agent_is_verified_line_by_line(interlock: Command):
+    ran = interlock("verify", "sam")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    heading, *lines = ran.stdout.splitlines()
+    assert heading == "sam"
+    assert len(lines) == 9
+    assert all(line.startswith("holds\t") and line.count("\t") == 2 for line in lines)
+
+
+def test_a_graph_of_ones_own_is_held_to_its_document(interlock: Command, target: str):
+    ran = interlock("verify", target, "--document", "good.md", "--json")
+    verified = json.loads(ran.stdout)
+    assert (ran.returncode, verified["ok"]) == (0, True)
+    assert [verdict["invariant"] for verdict in verified["agents"]["counter"]] == [
+        "counter: every contract holds",
+        "counter: the LangGraph graph is the rows",
+        "counter: the rows are the document's",
+    ]
+
+
+def test_a_graph_that_differs_from_its_document_is_broken_by_name(interlock: Command, target: str):
+    ran = interlock("verify", target, "--document", "bad.md")
+    assert ran.returncode == 1
+    *held, broken = ran.stdout.splitlines()[1:]
+    assert all(line.startswith("holds\t") for line in held)
+    assert broken.startswith("BROKEN\tcounter: the rows are the document's\t")
+    for difference in (
+        "edge 'count_letters - Finished -> END' is in the document but not in the rows",
+        "edge 'count_letters - Counted -> END' is in the rows but not in the document",
+        "node 'count_letters', 'may use': 'Clock' is in the rows but not in the document",
+    ):
+        assert difference in broken
+
+
+@pytest.mark.parametrize("document", ["unreadable.md", "missing.md"])
+def test_a_document_that_cannot_be_read_is_broken(interlock: Command, target: str, document: str):
+    ran = interlock("verify", target, "--document", document, "--json")
+    verified = json.loads(ran.stdout)
+    assert (ran.returncode, verified["ok"]) == (1, False)
+    assert [verdict["holds"] for verdict in verified["agents"]["counter"]] == [True, True, False]
+
+
+def test_an_agent_that_does_not_exist_is_refused(interlock: Command):
+    ran = interlock("verify", "nobody")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("agent_unknown: ")
+
+
+def test_the_tour_shows_each_agent_and_ends_well(interlock: Command):
+    ran = interlock("tour")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "sam" in ran.stdout
+    assert "media_malformed" in ran.stdout
+    assert "BROKEN" not in ran.stdout
+    assert "\x1b" not in ran.stdout

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from interlock.adapters.media import NoImages, NoTranscriber
+from interlock.agents.sam.nodes import (
+    IMAGE_PROMPT,
+    MAX_TEXT,
+    MESSAGES,
+    decision_logic_node,
+    error_router_node,
+    format_response_node,
+    model_call_node,
+    result_handling_node,
+    router_node,
+    state_init_node,
+    task_preprocessing_node,
+)
+from interlock.agents.sam.state import (
+    Answered,
+    CallModel,
+    Classified,
+    ErrorType,
+    Failure,
+    Formatted,
+    Handled,
+    Initialised,
+    Preprocess,
+    Preprocessed,
+    PreprocessingResult,
+    Refused,
+    Response,
+    Routed,
+    Success,
+)
+from interlock.capabilities import ModelRequest, ModelResponse
+from interlock.contract.labels import has_value
+from interlock.errors import MediaMalformed, MediaUnsupported
+from interlock.testing import CountingIds, FixedClock, ScriptedModel
+
+PNG = "data:image/png;base64,iVBORw0KGgo="
+WAV = "data:audio/wav;base64,UklGRiQAAABXQVZF"
+
+
+class Spoken:
+    """A transcriber that hears the same in everything."""
+
+    def __init__(self, text: str | Exception) -> None:
+        self._text = text
+        self.heard: list[tuple[bytes, str]] = []
+
+    async def transcribe(self, audio: bytes, *, media_type: str) -> str:
+        self.heard.append((audio, media_type))
+        if isinstance(self._text, Exception):
+            raise self._text
+        return self._text
+
+
+class Small:
+    """An image adapter that makes the same of everything."""
+
+    def __init__(self, made: str | Exception = "data:image/png;base64,small") -> None:
+        self._made = made
+        self.seen: list[tuple[bytes, str]] = []
+
+    async def normalise(self, image: bytes, *, media_type: str) -> str:
+        self.seen.append((image, media_type))
+        if isinstance(self._made, Exception):
+            raise self._made
+        return self._made
+
+
+@pytest.mark.parametrize(
+    ("raw_input", "input_type"),
+    [
+        ("hello", "text"),
+        ("data: the new oil", "text"),
+        ("data:,hello", "text"),
+        ("data:text/plain,hello", "text"),
+        ("data:application/pdf;base64,JVBERg==", "text"),
+        (PNG, "image"),
+        (PNG.upper().replace("IVBORW0KGGO=", "iVBORw0KGgo="), "image"),
+        ("data:image/png;base64,", "image"),
+        ("data:image/tiff;base64,AAAA", "image"),
+        ("data:application/octet-stream;base64,iVBORw0KGgo=", "image"),
+        (WAV, "audio"),
+        ("data:audio/wav;codecs=1;base64,UklGRg==", "audio"),
+        ("data:application/octet-stream;base64,UklGRiQAAABXQVZF", "audio"),
+    ],
+)
+async def test_router_node_tells_text_audio_and_images_apart(raw_input: str, input_type: Any):
+    assert await router_node(raw_input) == Routed(input_type=input_type)
+
+
+async def test_state_init_node_makes_an_identity_and_empties_everything_later():
+    made = await state_init_node(None, None, clock=FixedClock(), ids=CountingIds())
+    assert made == Initialised(conversation_id="id-1", trace_id="id-2", created_at="2026-01-01T00:00:00+00:00")
+    emptied = {"preprocessing_result", "model_response", "model_metadata", "final_output", "error_type", "response", "command"}
+    assert {name: value for name, value in vars(made).items() if value is None} == dict.fromkeys(emptied)
+
+
+async def test_state_init_node_keeps_the_ids_that_were_asked_for():
+    made = await state_init_node("c", "t", clock=FixedClock(), ids=CountingIds())
+    assert (made.conversation_id, made.trace_id) == ("c", "t")
+
+
+@pytest.mark.parametrize("preprocessing_result", [True, False])
+@pytest.mark.parametrize("final_output", [True, False])
+@pytest.mark.parametrize(
+    ("command", "needs", "then"),
+    [
+        (None, None, Preprocess()),
+        ("preprocess", "preprocessing_result", CallModel()),
+        ("call_model", "final_output", Success()),
+        ("success", "nothing helps", None),
+        ("failure", "nothing helps", None),
+    ],
+)
+async def test_decision_logic_node_goes_by_the_last_command_and_what_there_is(
+    *, command: Any, needs: str | None, then: object, preprocessing_result: bool, final_output: bool
+):
+    there = {"preprocessing_result": preprocessing_result, "final_output": final_output}
+    expected = then if needs is None or there.get(needs, False) else Failure()
+    assert await decision_logic_node(command, preprocessing_result, final_output) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw_input", "result"),
+    [
+        ("hello", PreprocessingResult(content="hello")),
+        ("  a\t\n b ", PreprocessingResult(content="a b")),
+        ("cafe\u0301", PreprocessingResult(content="caf\u00e9")),
+        ("a\x07b\x1b[31m", PreprocessingResult(content="ab[31m")),
+        ("\x07", PreprocessingResult(problem="input_empty")),
+        ("x" * MAX_TEXT, PreprocessingResult(content="x" * MAX_TEXT)),
+        ("x" * (MAX_TEXT + 1), PreprocessingResult(problem="input_too_large")),
+        ("x" + " " * MAX_TEXT + "y", PreprocessingResult(content="x y")),
+    ],
+    ids=["text", "space", "composed", "control", "nothing left", "longest", "too long", "long before"],
+)
+async def test_task_preprocessing_node_makes_text_ready_or_says_why_not(raw_input: str, result: PreprocessingResult):
+    made = await task_preprocessing_node("text", raw_input, transcriber=NoTranscriber(), images=NoImages())
+    assert made == Preprocessed(preprocessing_result=result)
+
+
+async def test_task_preprocessing_node_asks_the_transcriber_for_the_words():
+    transcriber, images = Spoken(" good\tmorning "), Small()
+    made = await task_preprocessing_node("audio", WAV, transcriber=transcriber, images=images)
+    assert made.preprocessing_result == PreprocessingResult(content="good morning")
+    assert transcriber.heard == [(b"RIFF$\x00\x00\x00WAVE", "audio/wav")]
+    assert images.seen == []
+
+
+async def test_task_preprocessing_node_asks_the_image_adapter_for_a_small_image():
+    transcriber, images = Spoken("unused"), Small()
+    made = await task_preprocessing_node("image", PNG, transcriber=transcriber, images=images)
+    assert made.preprocessing_result == PreprocessingResult(content="data:image/png;base64,small")
+    assert images.seen == [(b"\x89PNG\r\n\x1a\n", "image/png")]
+    assert transcriber.heard == []
+
+
+@pytest.mark.parametrize(("heard", "problem"), [("", "input_empty"), (" \n", "input_empty"), ("x" * (MAX_TEXT + 1), "input_too_large")])
+async def test_task_preprocessing_node_holds_a_transcript_to_the_rules_of_text(heard: str, problem: Any):
+    made = await task_preprocessing_node("audio", WAV, transcriber=Spoken(heard), images=NoImages())
+    assert made.preprocessing_result == PreprocessingResult(problem=problem)
+
+
+@pytest.mark.parametrize(("error", "problem"), [(MediaUnsupported(), "unsupported_media"), (MediaMalformed(), "media_malformed")])
+@pytest.mark.parametrize(("input_type", "raw_input"), [("audio", WAV), ("image", PNG)])
+async def test_task_preprocessing_node_says_why_an_adapter_refuses(error: Exception, problem: Any, input_type: Any, raw_input: str):
+    made = await task_preprocessing_node(input_type, raw_input, transcriber=Spoken(error), images=Small(error))
+    assert made.preprocessing_result == PreprocessingResult(problem=problem)
+
+
+def test_a_preprocessing_result_with_a_problem_counts_as_none():
+    assert not has_value(PreprocessingResult(problem="media_malformed"))
+    assert has_value(PreprocessingResult(content="hello"))
+
+
+async def test_model_call_node_asks_about_text():
+    model = ScriptedModel("hi")
+    made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=model)
+    assert isinstance(made, Answered)
+    assert made.model_response.output == "hi"
+    assert model.requests == [ModelRequest(prompt="hello", trace_id="t")]
+
+
+async def test_model_call_node_asks_about_a_transcript_as_text():
+    model = ScriptedModel("hi")
+    await model_call_node(PreprocessingResult(content="good morning"), "audio", "t", model=model)
+    assert model.requests == [ModelRequest(prompt="good morning", trace_id="t")]
+
+
+async def test_model_call_node_shows_an_image_beside_the_prompt():
+    model = ScriptedModel("a dot")
+    await model_call_node(PreprocessingResult(content=PNG), "image", "t", model=model)
+    assert model.requests == [ModelRequest(prompt=IMAGE_PROMPT, image=PNG, trace_id="t")]
+
+
+@pytest.mark.parametrize("status", ["recoverable_error", "fatal_error"])
+async def test_model_call_node_is_refused_by_any_status_but_success(status: Any):
+    response = ModelResponse(status=status, output="ignored", error_type="timeout")
+    made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=ScriptedModel(response))
+    assert made == Refused(model_response=response)
+
+
+@pytest.mark.parametrize(
+    ("output", "final"),
+    [("hi", "hi"), (" hi ", " hi "), ("", None), (" \n\u00a0", None), (None, None), ("None", "None"), ("\u200b", "\u200b")],
+)
+async def test_result_handling_node_takes_an_answer_over_as_it_is_and_a_blank_one_not_at_all(output: str | None, final: str | None):
+    response = ModelResponse(status="success", output=output, metadata={"backend": "x"})
+    assert await result_handling_node(response) == Handled(final_output=final, model_metadata={"backend": "x"})
+
+
+async def test_result_handling_node_has_nothing_to_take_over_without_a_response():
+    assert await result_handling_node(None) == Handled(final_output=None, model_metadata=None)
+
+
+BAD_IMAGE = PreprocessingResult(problem="media_malformed")
+
+
+@pytest.mark.parametrize(
+    ("response", "preprocessed", "error_type"),
+    [
+        (ModelResponse(status="recoverable_error", error_type="timeout"), PreprocessingResult(content="x"), "timeout"),
+        (ModelResponse(status="fatal_error", error_type="invalid_output"), None, "invalid_output"),
+        (ModelResponse(status="fatal_error"), None, "backend_unavailable"),
+        (ModelResponse(status="success", output=" "), PreprocessingResult(content="x"), "invalid_output"),
+        (ModelResponse(status="fatal_error", error_type="timeout"), BAD_IMAGE, "timeout"),
+        (None, BAD_IMAGE, "media_malformed"),
+        (None, PreprocessingResult(problem="unsupported_media"), "unsupported_media"),
+        (None, PreprocessingResult(problem="input_too_large"), "input_too_large"),
+        (None, PreprocessingResult(problem="input_empty"), "input_empty"),
+        (None, None, "invalid_output"),
+    ],
+)
+async def test_error_router_node_names_every_failure(
+    response: ModelResponse | None, preprocessed: PreprocessingResult | None, error_type: Any
+):
+    expected = Classified(error_type=error_type, final_output=MESSAGES[error_type])
+    assert await error_router_node(response, preprocessed) == expected
+
+
+def test_every_error_type_has_a_sentence():
+    assert set(MESSAGES) == set(get_args(ErrorType))
+    assert all(message.endswith(".") for message in MESSAGES.values())
+
+
+async def test_format_response_node_puts_a_reply_together():
+    made = await format_response_node("c", "t", "hi", None, {"backend": "x"})
+    reply = Response(conversation_id="c", trace_id="t", status="success", output="hi", error_type=None, metadata={"backend": "x"})
+    assert made == Formatted(response=reply)
+
+
+async def test_format_response_node_puts_an_error_together():
+    made = await format_response_node("c", "t", "It was late.", "timeout", None)
+    reply = Response(conversation_id="c", trace_id="t", status="error", output="It was late.", error_type="timeout", metadata=None)
+    assert made == Formatted(response=reply)
+
+
+async def test_format_response_node_never_leaves_the_output_out():
+    assert (await format_response_node("c", "t", None, "timeout", None)).response.output == ""

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import END, Graph
+from interlock.agents.sam import invariants
+from interlock.agents.sam.graph import sam
+from interlock.agents.sam.state import AgentState
+from interlock.capabilities import Memory, ModelResponse
+from interlock.contract.draw import mermaid
+from interlock.contract.node import Row
+from interlock.engine import langgraph
+from interlock.runtime.events import Event
+from interlock.runtime.proof import Finding, Lab, Observed
+from interlock.runtime.reply import Fault
+from interlock.verification import EngineLab, Verdict, compare_compiled, compare_document, verify_agent, verify_graph
+from interlock.wiring import load_agent
+
+Doctor = Callable[[Observed], Observed]
+Check = Callable[[Lab], Awaitable[Finding]]
+
+
+async def test_sam_keeps_everything_it_promises():
+    verdicts = [verdict async for verdict in verify_agent(load_agent("sam"))]
+    assert [verdict.invariant for verdict in verdicts] == [
+        "sam: every contract holds",
+        "sam: the LangGraph graph is the rows",
+        "sam: the rows are the document's",
+        "one node runs at a time",
+        "every transition is a row",
+        "model text never changes the path",
+        "only declared outcomes write state",
+        "memory is granted to no node",
+        "every failure is typed and passes error_router_node",
+    ]
+    assert [verdict for verdict in verdicts if not verdict.holds] == []
+    assert all(verdict.proof for verdict in verdicts)
+
+
+async def test_a_lab_takes_the_same_turn_on_every_engine():
+    first, second = await EngineLab("sam").observe("hello", "hi")
+    assert first == second
+    assert first.result.output == "hi"
+    assert first.events
+
+
+class DoctoredLab:
+    """Shows turns that went wrong: each one is taken as it should be, and then falsified."""
+
+    def __init__(self, doctor: Doctor) -> None:
+        self._doctor = doctor
+        self._lab = EngineLab("sam")
+
+    async def observe(self, text: str, *replies: str | ModelResponse | Exception) -> Sequence[Observed]:
+        first, *others = await self._lab.observe(text, *replies)
+        return [first, *map(self._doctor, others)]
+
+
+def overlap(observed: Observed) -> Observed:
+    """Let the second node start before the first one has ended."""
+    events = list(observed.events)
+    ended = next(i for i, event in enumerate(events) if event["event"] == "on_chain_end")
+    events[ended], events[ended + 1] = events[ended + 1], events[ended]
+    return Observed(observed.result, events)
+
+
+def skip(observed: Observed) -> Observed:
+    """Leave a node out of the path."""
+    return Observed(replace(observed.result, path=(observed.result.path[0], *observed.result.path[2:])), observed.events)
+
+
+def stop_early(observed: Observed) -> Observed:
+    """End before END."""
+    return Observed(replace(observed.result, path=observed.result.path[:-1]), observed.events)
+
+
+def begin_late(observed: Observed) -> Observed:
+    """Begin after the entry."""
+    return Observed(replace(observed.result, path=observed.result.path[1:]), observed.events)
+
+
+def obey(observed: Observed) -> Observed:
+    """Take another path when the model says 'failure'."""
+    output = observed.result.state["model_response"].output
+    return skip(observed) if output == "failure" else observed
+
+
+def changed(observed: Observed, node: str, **written: Any) -> Observed:
+    """Let a node write something else."""
+
+    def change(event: Event) -> Event:
+        if event["event"] != "on_chain_end" or event["name"] != node:
+            return event
+        copy = event.copy()
+        copy["data"] = {"output": {**event["data"]["output"], **written}}
+        return copy
+
+    return Observed(observed.result, [change(event) for event in observed.events])
+
+
+def write_more(observed: Observed) -> Observed:
+    """Let the router write the command."""
+    return changed(observed, "router_node", command="success")
+
+
+def tamper(observed: Observed) -> Observed:
+    """Change the final state behind the back of the outcomes."""
+    return Observed(replace(observed.result, state={**observed.result.state, "command": "preprocess"}), observed.events)
+
+
+def untype(observed: Observed) -> Observed:
+    """Let a failure have a code that nobody knows."""
+    fault = Fault(code="internal", message="oops", node="model_call_node")
+    return observed if observed.result.error is None else Observed(replace(observed.result, error=fault), observed.events)
+
+
+def pass_by(observed: Observed) -> Observed:
+    """Let a failure go around the error router."""
+    path = tuple(name for name in observed.result.path if name != "error_router_node")
+    return Observed(replace(observed.result, path=path), observed.events)
+
+
+def forgive(observed: Observed) -> Observed:
+    """Let a failure pass for a success."""
+    return Observed(replace(observed.result, status="success", error=None), observed.events)
+
+
+BROKEN: list[tuple[Check, Doctor, str]] = [
+    (invariants.one_node_at_a_time, overlap, "two nodes ran at once"),
+    (invariants.every_transition_is_a_row, skip, "'router_node' went to 'decision_logic_node', which is no row"),
+    (invariants.every_transition_is_a_row, stop_early, "went to 'None', which is no row"),
+    (invariants.every_transition_is_a_row, begin_late, "a turn began at 'state_init_node'"),
+    (invariants.model_text_never_routes, obey, "the path changed when the model said 'failure'"),
+    (invariants.only_outcomes_write, write_more, "'router_node' wrote ['command']"),
+    (invariants.only_outcomes_write, tamper, "the final state holds something that no outcome wrote"),
+    (invariants.failures_are_typed, untype, "when the model raises, the turn ended with Fault(code='internal'"),
+    (invariants.failures_are_typed, pass_by, "when the model raises"),
+    (invariants.failures_are_typed, forgive, "ended with None"),
+]
+
+
+@pytest.mark.parametrize(("check", "doctor", "proof"), BROKEN, ids=[f"{case[0].__name__}-{case[1].__name__}" for case in BROKEN])
+async def test_an_invariant_that_is_broken_on_one_engine_is_found_and_told(check: Check, doctor: Doctor, proof: str):
+    finding = await check(DoctoredLab(doctor))
+    assert not finding.holds
+    assert proof in finding.proof
+
+
+def sam_with(**options: Any) -> Graph:
+    """Build sam again with other options."""
+    rows = [
+        Row(node.run, {ending.outcome: sam.nodes[ending.target].run if ending.target else END for ending in node.endings})
+        for node in sam.nodes.values()
+    ]
+    entry = sam.nodes[sam.entry].run
+    return Graph("sam", state=AgentState, entry=entry, nodes=rows, takes=sam.state.takes, gives="response", steps=10, **options)
+
+
+async def test_sam_without_its_ban_on_memory_is_found(monkeypatch: pytest.MonkeyPatch):
+    assert (await invariants.no_memory(EngineLab("sam"))).holds
+    monkeypatch.setattr(invariants, "sam", sam_with())
+    assert not (await invariants.no_memory(EngineLab("sam"))).holds
+    monkeypatch.setattr(invariants, "sam", sam_with(forbids=(Memory,)))
+    assert (await invariants.no_memory(EngineLab("sam"))).holds
+
+
+def test_each_of_sams_invariants_can_fail():
+    checks = {check for check, _, _ in BROKEN} | {invariants.no_memory}
+    assert checks == {invariant.check for invariant in invariants.INVARIANTS}
+
+
+NODES = set(sam.nodes)
+EDGES = {(source, target or "__end__") for source, _, target in sam.edges} | {("__start__", sam.entry)}
+
+COMPILED: dict[str, tuple[set[str], set[tuple[str, str]], str]] = {
+    "a node is missing": (NODES - {"router_node"}, EDGES, "router_node"),
+    "a node is extra": (NODES | {"stranger"}, EDGES, "stranger"),
+    "an edge is missing": (NODES, EDGES - {("router_node", "state_init_node")}, "('router_node', 'state_init_node')"),
+    "an edge is extra": (NODES, EDGES | {("router_node", "__end__")}, "('router_node', '__end__')"),
+    "it starts elsewhere": (
+        NODES,
+        EDGES - {("__start__", "router_node")} | {("__start__", "model_call_node")},
+        "('__start__', 'model_call_node')",
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "edges", "named"), COMPILED.values(), ids=COMPILED.keys())
+def test_a_compiled_graph_that_differs_from_the_rows_is_found_and_named(
+    monkeypatch: pytest.MonkeyPatch, nodes: set[str], edges: set[tuple[str, str]], named: str
+):
+    monkeypatch.setattr(langgraph, "drawn", lambda _graph: (nodes, edges))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    finding = compare_compiled(sam)
+    assert not finding.holds
+    assert named in finding.proof
+
+
+def test_the_compiled_graph_of_sam_is_the_rows():
+    assert langgraph.drawn(sam) == (NODES, EDGES)
+    assert compare_compiled(sam).holds
+
+
+def document_of(graph: Graph) -> str:
+    """Write a document that agrees with a graph."""
+    head = "| node | may read | may write | may use | must not |\n|---|---|---|---|---|\n"
+    lines = [
+        "| " + " | ".join([f"`{name}`", *(", ".join(f"`{item}`" for item in cell) or "-" for cell in cells)]) + " |"
+        for name, node in graph.nodes.items()
+        for cells in [[[str(read) for read in node.reads], node.writes, [grant.name for grant in node.grants], graph.may_not(name)]]
+    ]
+    return f"```mermaid\n{mermaid(graph)}```\n\n{head}" + "\n".join(lines) + "\n"
+
+
+def test_the_drawn_flowchart_is_one_that_can_be_read_back(tmp_path: Path):
+    file = tmp_path / "sam.md"
+    file.write_text(document_of(sam))
+    assert compare_document(sam, file) == Finding(True, "nodes, edges, duties and prohibitions agree with sam.md")
+
+
+async def test_a_document_that_differs_or_cannot_be_read_breaks_the_verdict(tmp_path: Path):
+    file = tmp_path / "sam.md"
+    file.write_text(document_of(sam).replace("`Clock`, `Ids`", "`Ids`", 1))
+    *_, differs = [verdict async for verdict in verify_graph(sam, file)]
+    assert (differs.invariant, differs.holds) == ("sam: the rows are the document's", False)
+    assert "'Clock' is in the rows but not in the document" in differs.proof
+    *_, missing = [verdict async for verdict in verify_graph(sam, tmp_path / "none.md")]
+    assert (missing.holds, "cannot be read" in missing.proof) == (False, True)
+
+
+async def test_a_graph_without_a_document_is_held_to_the_rest():
+    verdicts: list[Verdict] = [verdict async for verdict in verify_graph(sam, None)]
+    assert [verdict.holds for verdict in verdicts] == [True, True]
+    assert sam.fingerprint[:12] in verdicts[0].proof
