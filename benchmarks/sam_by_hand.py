@@ -98,6 +98,6 @@ def by_hand_sam(model: ModelBackend) -> Callable[[str], Awaitable[Response]]:
     graph = builder.compile()
 
     async def turn(text: str) -> Response:
-        return (await graph.ainvoke({"raw_input": text}))["response"]
+        return (await graph.ainvoke({"raw_input": text, "input_type": None}))["response"]
 
     return turn

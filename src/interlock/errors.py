@@ -16,6 +16,7 @@
         BudgetExceeded           budget_exceeded
         NodeFailed               node_failed
         StateIncompatible        state_incompatible
+        StateUnstorable          state_unstorable
         Internal                 internal
         CapabilityError          capability_failed
           CapabilityResultInvalid  capability_result_invalid
@@ -55,6 +56,7 @@ __all__ = [
     "RoleUnknown",
     "SettingsInvalid",
     "StateIncompatible",
+    "StateUnstorable",
     "TurnError",
 ]
 
@@ -202,6 +204,12 @@ class StateIncompatible(TurnError):
     """The stored state does not fit the graph."""
 
     code = "state_incompatible"
+
+
+class StateUnstorable(TurnError):
+    """The state holds something that the store cannot keep."""
+
+    code = "state_unstorable"
 
 
 class CapabilityError(TurnError):

@@ -21,7 +21,7 @@ from interlock.capabilities import Clock, Ids, Images, ModelBackend, Transcriber
 from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
 from interlock.errors import AgentUnknown, InputSchema, RoleUnknown, SettingsInvalid
-from interlock.runtime.admission import check_session, check_text
+from interlock.runtime.admission import check_characters, check_session, check_text
 from interlock.runtime.agent import Agent
 from interlock.runtime.gate import Gate
 from interlock.runtime.reply import Reply
@@ -100,9 +100,14 @@ class Interlock:
         graph = _entry(chosen, role)
         turn = await self._ids.new()
         session = turn if session is None else check_session(session)
+        limit = self.settings.max_input_bytes
         if isinstance(given, str):
-            given = chosen.admit(check_text(given, max_bytes=self.settings.max_input_bytes), session)
-        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+            given = chosen.admit(check_text(given, max_bytes=limit), session)
+        elif isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+            for value in given.values():
+                if isinstance(value, str):
+                    check_characters(value, max_bytes=limit)
+        else:
             raise InputSchema(f"The input is a '{type(given).__name__}': pass text, or a mapping of the fields that the graph takes.")
         values = graph.state.admit(given)
         ready = self._prepare(chosen, graph)

@@ -48,7 +48,8 @@ class Impatient:
     """A backend that hangs, with a time limit so short that nobody has to wait for it."""
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
-        return await GuardedModelBackend(Hanging()).generate(replace(request, timeout_s=0.01))
+        async with asyncio.timeout(5):  # so that a missing limit fails here instead of hanging
+            return await GuardedModelBackend(Hanging()).generate(replace(request, timeout_s=0.01))
 
 
 class Odd:
@@ -122,7 +123,8 @@ async def test_a_blank_answer_is_an_error_that_decision_logic_sends_to_the_error
 
 async def test_a_hanging_backend_is_stopped_at_its_time_limit():
     backend = Hanging()
-    response = await GuardedModelBackend(backend).generate(ModelRequest(prompt="hi", timeout_s=0.01, trace_id="t"))
+    async with asyncio.timeout(5):  # so that a missing limit fails here instead of hanging
+        response = await GuardedModelBackend(backend).generate(ModelRequest(prompt="hi", timeout_s=0.01, trace_id="t"))
     assert (response.status, response.error_type, response.output) == ("recoverable_error", "timeout", None)
     assert response.metadata == {"backend": "Hanging", "trace_id": "t", "cause": "TimeoutError"}
     assert backend.cancelled

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from pathlib import Path
+from typing import NoReturn
 
 import typer
 
 from interlock.cli import agents, run, show, tour, verify
-from interlock.cli.screen import fail
+from interlock.cli.screen import fail, print_error
 from interlock.errors import InterlockError
 
 __all__ = ["app", "main"]
@@ -31,6 +34,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run a command; every error is one typed line, never a traceback."""
+    _prepare_streams()
     try:
         app()
     except InterlockError as error:
@@ -38,7 +42,24 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has gone; let the interpreter's last flush go nowhere instead of raising again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except OSError as error:
+        _leave_output(error)
+
+
+def _prepare_streams() -> None:
+    """Make standard output and error take any text, also where they are closed or know few characters."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it stays open to the end
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave_output(error: OSError) -> NoReturn:
+    """End where the output cannot be written: its reader has gone, or the disk is full."""
+    # Let the interpreter's last flush go nowhere instead of raising again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        print_error(f"output_failed: The output cannot be written: {error.strerror}.")
+    sys.exit(1)

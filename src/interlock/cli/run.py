@@ -14,11 +14,12 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
+from interlock.cli.screen import console, is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import find, load
 from interlock.contract import Graph
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
 from interlock.runtime.events import Event, plain
+from interlock.runtime.media import sniff
 from interlock.runtime.turn import TurnResult
 from interlock.settings import read_settings
 from interlock.wiring import Interlock
@@ -39,6 +40,8 @@ def run(  # noqa: PLR0917 - the command line's options
     file: Annotated[Path | None, typer.Option(help="An audio or image file to send instead of text.")] = None,
 ) -> None:
     """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
+    if text is not None and file is not None:
+        raise typer.BadParameter("Pass TEXT or '--file', not both.")
     if as_json and events:
         raise typer.BadParameter("'--json' and '--events' exclude each other: the last event has the result.")
     try:
@@ -77,7 +80,7 @@ def show_result(result: TurnResult) -> None:
     output = _as_text(result.output)
     if not is_terminal():
         if result.error is not None:
-            print(f"{result.error.code}: {safe(result.error.message)}", file=sys.stderr)  # noqa: T201 - beside the output
+            print_error(f"{result.error.code}: {safe(result.error.message)}")
         print_line(safe(output))
         return
     screen = console()
@@ -101,7 +104,10 @@ def _read_text(text: str | None, limit: int) -> str:
         return text
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         raise InputEmpty("Say something: pass TEXT, or send it to standard input.")
-    raw = sys.stdin.buffer.read(limit + 1)
+    try:
+        raw = sys.stdin.buffer.read(limit + 1)
+    except OSError as error:
+        raise InputEmpty(f"Standard input cannot be read: {error}.") from error
     if len(raw) > limit:
         raise InputTooLarge(f"The input is over {limit:,} bytes.")
     try:
@@ -112,7 +118,6 @@ def _read_text(text: str | None, limit: int) -> str:
 
 def _read_file(file: Path, limit: int) -> str:
     """Make a data URI of a file."""
-    media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
     try:
         with file.open("rb") as opened:
             content = opened.read(limit * 3 // 4 + 1)
@@ -120,4 +125,5 @@ def _read_file(file: Path, limit: int) -> str:
         raise InputSchema(f"File '{file}' cannot be read: {error.strerror}.") from error
     if not content:
         raise InputEmpty(f"File '{file}' is empty.")
+    media_type = mimetypes.guess_type(file.name)[0] or sniff(content) or "application/octet-stream"
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"

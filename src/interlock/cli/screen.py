@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from typing import Any, TextIO
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from interlock.errors import InterlockError
 
-__all__ = ["console", "fail", "is_terminal", "print_json", "print_line", "safe"]
+__all__ = ["console", "fail", "is_terminal", "print_error", "print_json", "print_line", "safe"]
 
 
 def console() -> Console:
@@ -31,14 +31,20 @@ def safe(text: str) -> str:
 
 
 def print_line(line: str) -> None:
-    """Print a line of plain text, whatever characters the locale has."""
-    _write(sys.stdout, line)
+    """Print a line of plain text."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def print_error(line: str) -> None:
+    """Print a line to standard error."""
+    sys.stderr.write(f"{line}\n")
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a value as JSON."""
+    """Print a value as JSON, in ASCII where the locale has no more."""
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    _write(sys.stdout, json.dumps(value, ensure_ascii=not unicode, indent=indent))
+    print_line(json.dumps(value, ensure_ascii=not unicode, indent=indent))
 
 
 def fail(error: InterlockError) -> None:
@@ -46,10 +52,4 @@ def fail(error: InterlockError) -> None:
     if sys.stderr.isatty():
         Console(stderr=True, highlight=False).print(Text.assemble((f"{error.code}: ", "bold red"), safe(error.message)))
     else:
-        _write(sys.stderr, f"{error.code}: {safe(error.message)}")
-
-
-def _write(stream: TextIO, line: str) -> None:
-    encoding = stream.encoding or "utf-8"
-    stream.write(line.encode(encoding, errors="backslashreplace").decode(encoding) + "\n")
-    stream.flush()
+        print_error(f"{error.code}: {safe(error.message)}")

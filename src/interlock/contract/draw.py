@@ -33,11 +33,6 @@ def as_data(graph: Graph) -> dict[str, Any]:
             }
             for node in graph.nodes.values()
         ],
-        "takes": list(graph.state.takes),
-        "gives": graph.gives,
-        "steps": graph.steps,
-        "forbids": [capability.__name__ for capability in graph.forbids],
-        "fingerprint": graph.fingerprint,
     }
 
 

@@ -34,6 +34,7 @@ from interlock.contract.shapes import is_record, parts
 from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
 from interlock.engine.ambient import hide_ambient, restore_ambient
+from interlock.errors import StateUnstorable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -136,8 +137,18 @@ def _closed(checkpointer: AnyCheckpointer, types: set[tuple[str, ...]]) -> AnyCh
     if not isinstance(checkpointer.serde, JsonPlusSerializer):
         return checkpointer
     closed = copy.copy(checkpointer)
-    closed.serde = JsonPlusSerializer(allowed_msgpack_modules=types)
+    closed.serde = _Serializer(allowed_msgpack_modules=types)
     return closed
+
+
+class _Serializer(JsonPlusSerializer):
+    """LangGraph's serializer, with a typed error for what it cannot keep (an integer of more than 64 bits, for one)."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        try:
+            return super().dumps_typed(obj)
+        except Exception as error:
+            raise StateUnstorable(f"The state cannot be stored: {type(error).__name__}: {error}.") from error
 
 
 def _annotated(field: Field) -> Any:

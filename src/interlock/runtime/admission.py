@@ -6,13 +6,21 @@ import re
 
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge
 
-__all__ = ["check_session", "check_text"]
+__all__ = ["check_characters", "check_session", "check_text"]
 
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def check_text(text: str, *, max_bytes: int) -> str:
     """Refuse input that is empty, too large or not text; it is never repaired."""
+    check_characters(text, max_bytes=max_bytes)
+    if not text or text.isspace():
+        raise InputEmpty
+    return text
+
+
+def check_characters(text: str, *, max_bytes: int) -> None:
+    """Refuse text that is too large or that no store can keep."""
     if len(text) > max_bytes:
         raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
     try:
@@ -21,11 +29,8 @@ def check_text(text: str, *, max_bytes: int) -> str:
         raise InputEncoding(f"The input is not valid Unicode: a lone surrogate at position {error.start}.") from error
     if size > max_bytes:
         raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
-    if not text or text.isspace():
-        raise InputEmpty
     if "\0" in text:
         raise InputEncoding(f"The input has a NUL character at position {text.index(chr(0))}.")
-    return text
 
 
 def check_session(session: str) -> str:

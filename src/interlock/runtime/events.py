@@ -27,8 +27,8 @@ Sink: TypeAlias = Callable[[Event], None]
 
 
 def plain(value: Any) -> Any:
-    """Turn a value into plain JSON data."""
-    return to_jsonable_python(value, bytes_mode="base64", fallback=repr)
+    """Turn a value into plain JSON data; a number that JSON does not have becomes null."""
+    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
 
 
 class Run:

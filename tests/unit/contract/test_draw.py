@@ -106,11 +106,6 @@ def test_a_graph_as_data_is_plain_json_in_the_order_of_the_rows():
                 "may_not": ["ModelBackend", "Clock", "Memory", "branch"],
             },
         ],
-        "takes": ["text"],
-        "gives": "kind",
-        "steps": 9,
-        "forbids": ["Memory"],
-        "fingerprint": desk.fingerprint,
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-from interlock.agents.sam.media import DataUri, sniff
 from interlock.agents.sam.state import (
     Answered,
     CallModel,
@@ -29,6 +28,7 @@ from interlock.capabilities import Clock, Ids, Images, ModelBackend, ModelReques
 from interlock.capabilities.model import Metadata
 from interlock.contract import Present
 from interlock.errors import CapabilityError, MediaMalformed
+from interlock.runtime.media import DataUri, sniff
 
 __all__ = [
     "IMAGE_PROMPT",
@@ -63,7 +63,7 @@ MESSAGES: dict[ErrorType, str] = {
 async def router_node(raw_input: str) -> Routed:
     """Tell whether the input is text, audio or an image."""
     uri = DataUri.read(raw_input)
-    return Routed(input_type="text" if uri is None else uri.input_type)
+    return Routed(input_type="text" if uri is None else uri.kind)
 
 
 async def state_init_node(conversation_id: str | None, trace_id: str | None, *, clock: Clock, ids: Ids) -> Initialised:

@@ -1,4 +1,4 @@
-"""What a raw input is: plain text, or media in a data URI, going by what it declares and by its bytes."""
+"""Media in text: data URIs, going by what they declare and by their bytes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import unquote_to_bytes
-
-from interlock.agents.sam.state import InputType
 
 __all__ = ["DataUri", "sniff"]
 
@@ -44,7 +43,7 @@ class DataUri:
         return cls(_ALIASES.get(declared, declared), bool(head[3]), raw[head.end() :])
 
     @property
-    def input_type(self) -> InputType:
+    def kind(self) -> Literal["text", "audio", "image"]:
         """Classify by the declared type, or by the bytes where that names neither audio nor image."""
         for candidate in (self.media_type, sniff(self._first_bytes()) or ""):
             if candidate.startswith("image/"):
@@ -55,7 +54,7 @@ class DataUri:
 
     @property
     def is_known(self) -> bool:
-        """Whether this is a type of media that sam can recognise by its bytes."""
+        """Whether this is a type of media that is recognised by its bytes."""
         return self.media_type in _KNOWN
 
     def content(self) -> bytes | None:
