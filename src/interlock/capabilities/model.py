@@ -14,7 +14,7 @@ Metadata: TypeAlias = dict[str, str | int | float | bool | None]
 ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ModelRequest:
     """What is asked of the model."""
 
@@ -28,7 +28,7 @@ class ModelRequest:
     trace_id: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ModelResponse:
     """What came back. A failure is a value here, not an exception."""
 

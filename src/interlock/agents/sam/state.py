@@ -47,7 +47,7 @@ class PreprocessingResult:
         return len(self.content)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Response:
     """The reply."""
 
