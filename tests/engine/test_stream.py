@@ -13,6 +13,9 @@ from interlock.errors import InputEmpty, InputSchema
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
+SOON = 5
+"""Seconds after which something that should happen at once is taken not to happen; the model's own limit is longer."""
+
 
 class Stuck:
     """A model that never answers, and tells how it ends."""
@@ -80,7 +83,7 @@ async def test_events_arrive_while_the_turn_runs(engine: EngineName):
 
 async def test_breaking_off_a_stream_stops_the_model_before_it_returns(engine: EngineName):
     model = Stuck()
-    async with aclosing(app(engine, model).stream("sam", "hello")) as stream:
+    async with asyncio.timeout(SOON), aclosing(app(engine, model).stream("sam", "hello")) as stream:
         async for event in stream:
             if event["event"] == "on_chat_model_start":
                 break
@@ -90,7 +93,7 @@ async def test_breaking_off_a_stream_stops_the_model_before_it_returns(engine: E
 
 async def test_a_stream_that_is_broken_off_at_once_leaves_nothing_running(engine: EngineName):
     before = asyncio.all_tasks()
-    async with aclosing(app(engine, Stuck()).stream("sam", "hello")) as stream:
+    async with asyncio.timeout(SOON), aclosing(app(engine, Stuck()).stream("sam", "hello")) as stream:
         await anext(stream)
     assert asyncio.all_tasks() == before
 
@@ -101,7 +104,7 @@ async def test_a_cancelled_turn_stops_the_model_and_leaves_nothing_running(engin
     turn = asyncio.create_task(app(engine, model).run("sam", "hello"))
     await model.asked.wait()
     turn.cancel()
-    await asyncio.wait([turn])
+    await asyncio.wait([turn], timeout=SOON)
     assert turn.cancelled()
     assert model.cancelled.is_set()
     assert asyncio.all_tasks() == before
@@ -113,7 +116,7 @@ async def test_an_interlock_takes_turns_after_one_was_cancelled(engine: EngineNa
     turn = asyncio.create_task(running.run("sam", "hello"))
     await model.asked.wait()
     turn.cancel()
-    await asyncio.wait([turn])
+    await asyncio.wait([turn], timeout=SOON)
     result = await running.run("sam", "data:image/png;base64,bm90IGEgcGljdHVyZQ==")
     assert result.error is not None
     assert result.error.code == "media_malformed"
@@ -130,7 +133,7 @@ async def test_a_caller_who_is_cancelled_while_streaming_stops_the_turn(engine: 
     reader = asyncio.create_task(read())
     await model.asked.wait()
     reader.cancel()
-    await asyncio.wait([reader])
+    await asyncio.wait([reader], timeout=SOON)
     assert reader.cancelled()
     assert model.cancelled.is_set()
 

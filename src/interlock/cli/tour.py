@@ -7,6 +7,7 @@ from time import perf_counter
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from interlock.cli.screen import console, safe
@@ -28,9 +29,8 @@ def tour() -> None:
 async def _tour() -> int:
     screen = console()
     app = Interlock(read_settings())
-    screen.print(
-        f"Interlock: agents whose graphs keep their contracts.  [dim](model: {app.settings.model}, engine: {app.settings.engine})[/]"
-    )
+    screen.print("Interlock: agents whose graphs keep their contracts.")
+    screen.print(f"[dim]model {app.settings.model}, engine {app.settings.engine}, no key needed[/]\n")
     as_expected = True
     for agent in find_all(None):
         nodes = sum(len(graph.nodes) for graph in agent.graphs)
@@ -60,18 +60,20 @@ async def _play(screen: Console, app: Interlock, agent: Agent, scene: Scene) -> 
     result = await app.run(agent.name, scene.text, on_event=show)
     outcome = ("ok", "green") if result.error is None else (result.error.code, "red")
     said = result.output if result.error is None else result.error.message
-    screen.print(Text.assemble(("  out   ", "dim"), outcome, f"  {safe(str(said))}"))
+    reply = Table.grid(padding=0)
+    reply.add_row(Text("  out   ", "dim"), Text.assemble(outcome, f"  {safe(str(said))}"))
+    screen.print(reply)
     screen.print(Text(f"        {len(result.path)} steps, {(perf_counter() - start) * 1000:.0f} ms", "dim"))
     return (result.error.code if result.error else None) == scene.error
 
 
 async def _prove(screen: Console, agent: Agent) -> bool:
-    held = broken = 0
+    kept = True
     screen.print(f"\n[bold cyan]what {agent.name} promises[/]")
     async for verdict in verify_agent(agent):
-        held, broken = held + verdict.holds, broken + (not verdict.holds)
+        kept &= verdict.holds
         screen.print(Text.assemble(("  holds ", "green") if verdict.holds else ("  BROKEN ", "bold red"), verdict.invariant))
-    return broken == 0
+    return kept
 
 
 def _short(text: str, limit: int = 70) -> str:
