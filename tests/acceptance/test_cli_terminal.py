@@ -6,6 +6,7 @@ import pty
 import signal
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
@@ -212,11 +213,15 @@ def test_an_empty_environment_is_enough(script: str, tmp_path: Path):
     assert "hello" in ran.stdout
 
 
+# Where the tests run in the background of a shell, Ctrl-C is ignored, and children inherit that.
+HEEDS_CTRL_C = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+
+
 @pytest.mark.parametrize("arguments", [["hello", "--events"], []], ids=["in a turn", "while reading"])
 def test_ctrl_c_ends_without_a_traceback(script: str, environment: dict[str, str], tmp_path: Path, arguments: list[str]):
     (tmp_path / "waiting.py").write_text(STUCK)
     with subprocess.Popen(
-        [script, "run", "waiting:stuck", *arguments],
+        [sys.executable, "-c", HEEDS_CTRL_C, script, "run", "waiting:stuck", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
