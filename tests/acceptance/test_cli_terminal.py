@@ -35,7 +35,7 @@ class Said(Outcome):
 async def echo(text: str) -> Said:
     """Say something that a terminal would obey."""
     if text == "fail":
-        raise RuntimeError("\\x1b[31mred\\x1b]0;title\\x07")
+        raise RuntimeError("\\x1b[31mred\\x1b]0;title\\x07 [/] [bold]e[/bold]")
     return Said(said="a\\x1b[31mred\\x1b]0;title\\x07\\x9b2J\\u202eb\\r\\tc\\nd [bold]e[/bold]")
 
 
@@ -170,7 +170,7 @@ def test_text_cannot_control_the_terminal_or_the_pipe(interlock: Command, termin
         assert [part for part in ("\x1b[31m", "\x1b]0", "\x07", "\x9b", "\u202e", "b\r\t") if part in seen] == []
     if text == "hello":
         assert piped.stdout == "a\ufffd[31mred\ufffd]0;title\ufffd\ufffd2J\ufffdb\ufffd\tc\nd [bold]e[/bold]\n"
-        assert "[bold]e[/bold]" in shown
+    assert "[bold]e[/bold]" in shown
 
 
 def test_an_echoed_escape_is_neutralised(interlock: Command):
