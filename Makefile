@@ -16,7 +16,7 @@ $(READY): requirements.txt
 	@echo "Setting up $(VENV) (once; about a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
@@ -45,7 +45,7 @@ bench: $(READY) ## Measure; a table here, JSON in build/bench.json
 
 lock: $(READY) ## Compile requirements.txt anew from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--group dev pyproject.toml --output-file requirements.txt
+		--all-extras --group dev pyproject.toml --output-file requirements.txt
 
 clean: ## Remove what was built
 	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

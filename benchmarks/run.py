@@ -9,7 +9,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,10 +21,14 @@ from sam_by_hand import by_hand_sam
 from interlock import Interlock, Settings
 from interlock.adapters.models.stub import StubModelBackend
 from interlock.capabilities import ModelBackend, ModelRequest, ModelResponse
+from interlock.runtime.budget import Limits
+from interlock.runtime.events import Event
 
 Turn = Callable[[str], Awaitable[object]]
 ROUNDS = 25
 RESULTS = Path("build/bench.json")
+OFF: dict[str, object] = {"redact": (), **dict.fromkeys(Limits.__dataclass_fields__)}
+"""No budgets, no deadlines, no redaction; and nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,28 @@ class SlowModel:
         return ModelResponse(status="success", output="done", metadata={"backend": "slow", "trace_id": request.trace_id})
 
 
-def interlock_sam(engine: str, model: ModelBackend | None = None) -> Turn:
-    app = Interlock(Settings.model_validate({"engine": engine, "model": "stub"}), grants={ModelBackend: model} if model else {})
+def interlock_sam(engine: str, model: ModelBackend | None = None, settings: Mapping[str, object] | None = None) -> Turn:
+    app = Interlock(
+        Settings.model_validate({"engine": engine, "model": "stub", **(settings or {})}), grants={ModelBackend: model} if model else {}
+    )
 
     async def turn(text: str) -> object:
         return await app.run("sam", text)
+
+    return turn
+
+
+def watched_sam(engine: str) -> Turn:
+    """As turns are by default, with somebody who looks at every event."""
+    app = Interlock(Settings.model_validate({"engine": engine, "model": "stub"}))
+    seen = 0
+
+    def look(event: Event) -> None:
+        nonlocal seen
+        seen += len(event["data"])
+
+    async def turn(text: str) -> object:
+        return await app.run("sam", text, on_event=look)
 
     return turn
 
@@ -86,8 +107,11 @@ async def measure() -> list[Figure]:
     found = await cpu_per_turn(
         {
             "bare": (bare_sam(stub), 400),
+            "direct, everything off": (interlock_sam("direct", settings=OFF), 200),
             "direct": (interlock_sam("direct"), 200),
+            "direct, everything on": (watched_sam("direct"), 100),
             "by hand": (by_hand_sam(stub), 10),
+            "langgraph, everything off": (interlock_sam("langgraph", settings=OFF), 10),
             "langgraph": (interlock_sam("langgraph"), 10),
         }
     )
@@ -98,8 +122,13 @@ async def measure() -> list[Figure]:
         figures.append(Figure(name, value, "x", f"{'<=' if at_most else '>='} {limit:g}", met))
 
     compare("direct / bare loop", ratio(found, "direct", "bare"), 10, at_most=True)
-    compare("langgraph engine / direct", ratio(found, "langgraph", "direct"), 50, at_most=False)
+    compare(
+        "langgraph engine / direct, everything off", ratio(found, "langgraph, everything off", "direct, everything off"), 50, at_most=False
+    )
     compare("langgraph engine / LangGraph by hand", ratio(found, "langgraph", "by hand"), 1.15, at_most=True)
+
+    more = statistics.median(on - off for on, off in zip(found["direct, everything on"], found["direct, everything off"], strict=True))
+    figures.append(Figure("the gate with everything on: CPU more", more * 1e6, "us", "<= 150", more * 1e6 <= 150))
 
     slow = SlowModel()
     bare, direct = bare_sam(slow), interlock_sam("direct", slow)

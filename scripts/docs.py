@@ -103,7 +103,8 @@ def row(name: str, field: FieldInfo) -> list[str]:
     variable = f"{Settings.model_config.get('env_prefix', '')}{name}".upper()
     default = field.get_default(call_default_factory=True, validated_data={})
     kind = render(field.annotation).replace("|", "\\|")
-    return [f"`{name}`", f"`{variable}`", f"`{kind}`", f"`{default}`", field.description or ""]
+    shown = "its own list" if isinstance(default, tuple) else f"`{default}`"  # patterns are too long for a table
+    return [f"`{name}`", f"`{variable}`", f"`{kind}`", shown, field.description or ""]
 
 
 KINDS: dict[str, Callable[[str], str]] = {

@@ -12,3 +12,25 @@ settings.load_profile("interlock")
 @pytest.fixture(scope="session", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> EngineName:
     return request.param
+
+
+@pytest.fixture(scope="session")
+def success_path() -> tuple[str, ...]:
+    """The nodes of a turn of sam that succeeds."""
+    return (
+        "router_node",
+        "state_init_node",
+        "decision_logic_node",
+        "task_preprocessing_node",
+        "decision_logic_node",
+        "model_call_node",
+        "result_handling_node",
+        "decision_logic_node",
+        "format_response_node",
+    )
+
+
+@pytest.fixture(scope="session")
+def refused_path(success_path: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes of a turn of sam whose input is no use: the model is never asked."""
+    return (*success_path[:5], "error_router_node", "format_response_node")

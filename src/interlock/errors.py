@@ -11,17 +11,29 @@
         AgentUnknown             agent_unknown
         RoleUnknown              role_unknown
         SettingsInvalid          settings_invalid
+        RecordInvalid            record_invalid
       TurnError                while a turn runs; carries the turn and the node path
         ContractViolation        contract_violation
         BudgetExceeded           budget_exceeded
         NodeFailed               node_failed
         StateIncompatible        state_incompatible
         StateUnstorable          state_unstorable
+        ReplayDiverged           replay_diverged
         Internal                 internal
         CapabilityError          capability_failed
           CapabilityResultInvalid  capability_result_invalid
+          CapabilityTimeout        capability_timeout
+          ModelError               model_failed
+            ModelTimeout             model_timeout
+            ModelUnavailable         model_unavailable
+            ModelRefused             model_refused
+            ModelOutputInvalid       model_output_invalid
+          StoreError               store_failed
+            StoreUnavailable         store_unavailable
+            StoreFull                store_full
           MediaUnsupported         unsupported_media
           MediaMalformed           media_malformed
+            MediaBomb                media_bomb
 
 `code` is stable: branch on it, not on the message. `transient` says whether the same call may succeed later.
 """
@@ -39,6 +51,7 @@ __all__ = [
     "BudgetExceeded",
     "CapabilityError",
     "CapabilityResultInvalid",
+    "CapabilityTimeout",
     "ContractError",
     "ContractViolation",
     "DocumentInvalid",
@@ -49,14 +62,25 @@ __all__ = [
     "InputTooLarge",
     "InterlockError",
     "Internal",
+    "MediaBomb",
     "MediaMalformed",
     "MediaUnsupported",
+    "ModelError",
+    "ModelOutputInvalid",
+    "ModelRefused",
+    "ModelTimeout",
+    "ModelUnavailable",
     "NodeFailed",
     "Problem",
+    "RecordInvalid",
+    "ReplayDiverged",
     "RoleUnknown",
     "SettingsInvalid",
     "StateIncompatible",
     "StateUnstorable",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
     "TurnError",
 ]
 
@@ -159,6 +183,12 @@ class SettingsInvalid(InputError):
     code = "settings_invalid"
 
 
+class RecordInvalid(InputError):
+    """A record of a turn cannot be read, or is of another graph."""
+
+    code = "record_invalid"
+
+
 class TurnError(InterlockError):
     """A turn could not go on."""
 
@@ -212,6 +242,12 @@ class StateUnstorable(TurnError):
     code = "state_unstorable"
 
 
+class ReplayDiverged(TurnError):
+    """A turn that is run again does something that the record does not have."""
+
+    code = "replay_diverged"
+
+
 class CapabilityError(TurnError):
     """A capability call failed."""
 
@@ -224,6 +260,65 @@ class CapabilityResultInvalid(CapabilityError):
     code = "capability_result_invalid"
 
 
+class CapabilityTimeout(CapabilityError):
+    """A capability call took longer than it may."""
+
+    code = "capability_timeout"
+    transient = True
+
+
+class ModelError(CapabilityError):
+    """The model could not be asked, or gave no usable answer."""
+
+    code = "model_failed"
+
+
+class ModelTimeout(ModelError):
+    """The model did not answer in time."""
+
+    code = "model_timeout"
+    transient = True
+
+
+class ModelUnavailable(ModelError):
+    """The model cannot be reached, or is failing or overloaded."""
+
+    code = "model_unavailable"
+    transient = True
+
+
+class ModelRefused(ModelError):
+    """The model's server does not take the request: the key, the name of the model, or what is asked."""
+
+    code = "model_refused"
+
+
+class ModelOutputInvalid(ModelError):
+    """The model's answer is empty, too large, or not of the shape that was asked for."""
+
+    code = "model_output_invalid"
+
+
+class StoreError(CapabilityError):
+    """A store failed."""
+
+    code = "store_failed"
+
+
+class StoreUnavailable(StoreError):
+    """A store cannot be reached or written."""
+
+    code = "store_unavailable"
+    transient = True
+
+
+class StoreFull(StoreError):
+    """A store has no room left."""
+
+    code = "store_full"
+    transient = True
+
+
 class MediaUnsupported(CapabilityError):
     """No configured adapter can take this kind of media."""
 
@@ -234,3 +329,9 @@ class MediaMalformed(CapabilityError):
     """The media is damaged or is not what it is declared to be."""
 
     code = "media_malformed"
+
+
+class MediaBomb(MediaMalformed):
+    """The media is small, but what it would unpack to is not."""
+
+    code = "media_bomb"

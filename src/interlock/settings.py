@@ -3,25 +3,93 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+import regex
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 
 from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid
 
-__all__ = ["Settings", "read_settings"]
+__all__ = ["LIMITS", "PATTERNS", "LogLevel", "Settings", "read_settings"]
+
+LIMITS = ("max_steps", "max_turn_seconds", "max_call_seconds", "max_model_calls", "max_tokens", "max_output_bytes")
+"""The budgets of a turn."""
+
+LogLevel = Literal["off", "debug", "info", "warning", "error"]
+
+PATTERNS = (
+    r"sk-[A-Za-z0-9_-]{16,}",
+    r"AKIA[0-9A-Z]{16}",
+    r"AIza[0-9A-Za-z_-]{35}",
+    r"gh[pousr]_[A-Za-z0-9]{20,}",
+    r"github_pat_[A-Za-z0-9_]{20,}",
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    r"[Bb]earer [A-Za-z0-9._~+/-]{16,}=*",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/= \n\r\t\\]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+)
+"""What keys and tokens look like."""
 
 
 class Settings(BaseSettings):
-    """How Interlock is set up. What is passed to the constructor wins over the environment, and that over the file."""
+    """How Interlock is set up. What is passed to the constructor wins over the environment, and that over the file.
 
-    model_config = SettingsConfigDict(env_prefix="INTERLOCK_", toml_file="interlock.toml", extra="forbid", frozen=True)
+    `none` for a budget is no limit.
+    """
 
-    model: Annotated[str, Field(description="who answers: `offline` or `stub`")] = "offline"
+    model_config = SettingsConfigDict(
+        env_prefix="INTERLOCK_", toml_file="interlock.toml", extra="forbid", frozen=True, env_parse_none_str="none"
+    )
+
+    model: Annotated[str, Field(description="who answers: `offline`, `stub`, `local`, `scripted:FILE` or `provider:name`")] = "offline"
+    model_base_url: Annotated[str | None, Field(description="where the model's server is, for any OpenAI-compatible one")] = None
+    model_api_key: Annotated[SecretStr | None, Field(description="the key for the model's server")] = None
+    model_max_tokens: Annotated[int, Field(ge=1, description="how long one answer of the model may be, in tokens")] = 1024
+    model_path: Annotated[Path | None, Field(description="for `local`: the weights, a GGUF file")] = None
+    transcriber: Annotated[str, Field(description="who hears: `off`, `pocketsphinx` or `openai:name`")] = "off"
+    transcriber_base_url: Annotated[str | None, Field(description="where the transcriber's server is, if not the model's")] = None
+    transcriber_api_key: Annotated[SecretStr | None, Field(description="the key for the transcriber's server, if not the model's")] = None
     engine: Annotated[EngineName, Field(description="who walks the rows: `langgraph` or `direct`")] = "langgraph"
     max_input_bytes: Annotated[int, Field(ge=1, description="the largest input that is taken")] = 16 * 1024 * 1024
+    max_image_pixels: Annotated[int, Field(ge=1, description="the largest image that is unpacked")] = 32_000_000
+    max_steps: Annotated[int | None, Field(ge=1, description="how many nodes a turn may run, where its graph does not say less")] = 1000
+    max_turn_seconds: Annotated[float | None, Field(gt=0, description="how long a turn may take")] = 300.0
+    max_call_seconds: Annotated[float | None, Field(gt=0, description="how long a capability call may take, or a stream be silent")] = 60.0
+    max_model_calls: Annotated[int | None, Field(ge=0, description="how often a turn may ask a model")] = 50
+    max_tokens: Annotated[int | None, Field(ge=0, description="how many tokens a turn may take, in and out")] = 200_000
+    max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may say")] = 4 * 1024 * 1024
+    redact: Annotated[tuple[str, ...], Field(description="patterns that no event, log line, span or error may show")] = PATTERNS
+    log_level: Annotated[LogLevel, Field(description="what the command line logs: `off`, `debug`, `info`, `warning` or `error`")] = "off"
+    data_dir: Annotated[Path, Field(description="where everything is kept that outlives a command")] = Path("~/.interlock")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that is set: nobody may see them."""
+        return tuple(key.get_secret_value() for key in (self.model_api_key, self.transcriber_api_key) if key is not None)
+
+    @field_validator(*LIMITS, mode="before")
+    @classmethod
+    def _read_none(cls, limit: object) -> object:
+        return None if isinstance(limit, str) and limit.lower() == "none" else limit
+
+    @field_validator("redact")
+    @classmethod
+    def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                regex.compile(pattern)
+            except regex.error as error:
+                raise ValueError(f"'{pattern}' is not a regular expression: {error}") from error
+        return patterns
 
     @classmethod
     def settings_customise_sources(
@@ -43,5 +111,7 @@ def read_settings(**given: Any) -> Settings:
     except ValidationError as error:
         wrong = "; ".join(f"'{'.'.join(map(str, e['loc']))}': {e['msg']}" for e in error.errors(include_url=False))
         raise SettingsInvalid(f"Settings cannot be used: {wrong}.") from error
+    except SettingsError as error:
+        raise SettingsInvalid(f'Settings cannot be used: {error}. A list is written as JSON: ["a", "b"].') from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsInvalid(f"'interlock.toml' cannot be read: {error}.") from error

@@ -6,27 +6,34 @@ The only module that knows everyone. What is heavy (LangGraph, LangChain) is imp
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import importlib
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.adapters.models.guarded import GuardedModelBackend
-from interlock.adapters.models.offline import OfflineModelBackend
-from interlock.adapters.models.stub import StubModelBackend
-from interlock.adapters.system import SystemClock, SystemIds
-from interlock.capabilities import Clock, Ids, Images, ModelBackend, Transcriber
+from interlock.adapters.system import SystemIds
+from interlock.capabilities import Ids
 from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
-from interlock.errors import AgentUnknown, InputSchema, RoleUnknown, SettingsInvalid
+from interlock.errors import AgentUnknown, ContractError, InputSchema, InterlockError, RecordInvalid, RoleUnknown, StateIncompatible
+from interlock.grants import Grants
 from interlock.runtime.admission import check_characters, check_session, check_text
 from interlock.runtime.agent import Agent
+from interlock.runtime.budget import Limits
+from interlock.runtime.disclosure import without_secrets
 from interlock.runtime.gate import Gate
+from interlock.runtime.ledger import Entry, Ledger
+from interlock.runtime.logs import LOGGER, Steps
+from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, differences, read_record
+from interlock.runtime.redaction import Redactor
 from interlock.runtime.reply import Reply
-from interlock.runtime.turn import Turn, TurnResult
-from interlock.settings import Settings, read_settings
+from interlock.runtime.tracing import tracing
+from interlock.runtime.turn import Order, Terms, Turn, TurnResult
+from interlock.settings import LIMITS, Settings, read_settings
 
 if TYPE_CHECKING:
     from interlock.contract.node import Node, Step
@@ -51,10 +58,12 @@ def load_agent(name: str) -> Agent:
 def agent_of(graph: Graph) -> Agent:
     """Make an agent of a bare graph: text goes into the one field it takes, the reply is the field it gives."""
 
-    def admit(text: str, _session: str) -> dict[str, Any]:
+    def admit(given: str | Mapping[str, Any], _session: str) -> Mapping[str, Any]:
+        if not isinstance(given, str):
+            return given
         if len(graph.state.takes) != 1:
             raise InputSchema(f"Graph '{graph.name}' takes {len(graph.state.takes)} fields, so pass a mapping instead of text.")
-        return {graph.state.takes[0]: text}
+        return {graph.state.takes[0]: given}
 
     def reply(state: Mapping[str, Any]) -> Reply:
         return Reply(output=state if graph.gives is None else state.get(graph.gives))
@@ -74,14 +83,29 @@ class Interlock:
     """Agents, ready to run.
 
     Settings come from the environment and `interlock.toml` where they are not given. `grants` puts adapters of your own
-    in the place of the configured ones: `Interlock(grants={Clock: FixedClock()})`.
+    in the place of the configured ones: `Interlock(grants={Clock: FixedClock()})`. As a context (`async with Interlock()
+    as app`) it releases at the end what it opened, such as connections to a model.
     """
 
     def __init__(self, settings: Settings | None = None, *, grants: Mapping[type, object] | None = None) -> None:
         self.settings = settings or read_settings()
-        self._grants = dict(grants or {})
-        self._ids = cast("Ids", self._grants.get(Ids, SystemIds()))
+        self._grants = Grants(self.settings, grants or {})
+        self._ids = cast("Ids", (grants or {}).get(Ids, SystemIds()))
         self._ready: dict[int, tuple[Graph, _Ready]] = {}
+        self._terms = Terms(
+            limits=Limits(**{name: getattr(self.settings, name) for name in LIMITS}),
+            redactor=Redactor(self.settings.redact, literals=self.settings.keys),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Release what was opened: connections, a model in memory."""
+        await self._grants.close()
 
     async def run(
         self,
@@ -91,36 +115,53 @@ class Interlock:
         session: str | None = None,
         role: str | None = None,
         on_event: Sink | None = None,
+        record: Path | None = None,
     ) -> TurnResult:
         """Take one turn: text, or the input fields of the graph. `on_event` is called with every event as it happens.
 
-        A turn for which no session is named begins one, which has the turn's own id.
+        A turn for which no session is named begins one, which has the turn's own id. `record` names a new file, to which
+        the turn is written for `replay` and `resume`.
         """
-        chosen = load_agent(agent) if isinstance(agent, str) else agent_of(agent)
-        graph = _entry(chosen, role)
-        turn = await self._ids.new()
-        session = turn if session is None else check_session(session)
-        limit = self.settings.max_input_bytes
-        if isinstance(given, str):
-            given = chosen.admit(check_text(given, max_bytes=limit), session)
-        elif isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
-            for value in given.values():
-                if isinstance(value, str):
-                    check_characters(value, max_bytes=limit)
-        else:
-            raise InputSchema(f"The input is a '{type(given).__name__}': pass text, or a mapping of the fields that the graph takes.")
-        values = graph.state.admit(given)
-        ready = self._prepare(chosen, graph)
-        taken = Turn(
-            graph,
-            ready.gate,
-            agent=chosen.name,
-            session=session,
-            turn=turn,
-            reply=chosen.reply,
-            sink=on_event,
+        admitted = self._admit(agent, given, session=session, role=role, turn=await self._ids.new())
+        if isinstance(admitted, InterlockError):
+            raise admitted  # here, where what it comes from is not dragged along: that may quote what came in
+        order, ready = admitted
+        if record is None:
+            return await Turn(order, ready.gate, terms=self._watched_terms(), sink=on_event).run(ready.compiled)
+        with Recorder.begin(record, Heading.of(order, self._terms.limits, self.settings.redact)) as recorder:
+            return await self._record(order, ready, recorder, sink=on_event)
+
+    async def replay(self, path: Path, *, graph: Graph | None = None, on_event: Sink | None = None) -> Replay:
+        """Take a recorded turn again with what was recorded: nothing is asked, told or looked up anew.
+
+        An agent that comes with Interlock is found by its name; a graph of your own has to be passed.
+        """
+        record = read_record(path)
+        if record.ending is None:
+            raise RecordInvalid(f"The turn in '{path}' stopped half way. Fix: go on with it, by '--resume' or 'Interlock.resume'.")
+        _, order = self._order(record, graph)
+        gate = Gate(order.graph, None)
+        terms = Terms(
+            limits=record.heading.limits,
+            redactor=Redactor(record.heading.redact, literals=self.settings.keys),
+            time_ran_out=record.ending.time_ran_out,
         )
-        return await taken.run(ready.compiled, values)
+        events: list[Event] = []
+        ledger = Ledger(order.turn, entries=record.entries, complete=True)
+        result = await Turn(order, gate, terms=terms, sink=_both(events, on_event), ledger=ledger).run(self._compiled(order.graph, gate))
+        found = differences(record, order.graph, Ending.of(result, events), ledger.unused)
+        return Replay(record=record, result=result, differences=tuple(found))
+
+    async def resume(self, path: Path, *, graph: Graph | None = None, on_event: Sink | None = None) -> TurnResult:
+        """Go on with a recorded turn that stopped half way: what it had done is taken from the record, never done again."""
+        record = read_record(path)
+        if record.ending is not None:
+            raise RecordInvalid(f"The turn in '{path}' has ended. Fix: take it again, by 'replay'.")
+        chosen, order = self._order(record, graph)
+        if record.heading.fingerprint != order.graph.fingerprint:
+            raise StateIncompatible(f"The contracts of '{order.graph.name}' have changed since the turn in '{path}' began.")
+        with Recorder.go_on(path) as recorder:
+            return await self._record(order, self._prepare(chosen, order.graph), recorder, entries=record.entries, sink=on_event)
 
     async def stream(
         self,
@@ -170,10 +211,12 @@ class Interlock:
         if known is not None:
             return known[1]
         gate = self._gate(agent, graph)
-        compiled = DirectGraph(graph) if self.settings.engine == "direct" else self._compile(graph, gate)
-        ready = _Ready(gate, compiled)
+        ready = _Ready(gate, self._compiled(graph, gate))
         self._ready[id(graph)] = (graph, ready)
         return ready
+
+    def _compiled(self, graph: Graph, gate: Gate) -> Compiled:
+        return DirectGraph(graph) if self.settings.engine == "direct" else self._compile(graph, gate)
 
     def _compile(
         self,
@@ -185,35 +228,86 @@ class Interlock:
     ) -> LangGraphGraph:
         from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - takes most of a second
 
+        order = Order(agent=graph.name, graph=graph, role=None, session="langgraph", turn="langgraph", given={}, reply=lambda _: Reply())
+
         async def loose(node: Node, state: Mapping[str, Any]) -> Step:
             """Take a step where LangGraph alone drives: a turn around each node."""
-            return await Turn(graph, gate, agent=graph.name, session="langgraph", turn="langgraph", reply=lambda _: Reply()).step(
-                node, state
-            )
+            turn = Turn(order, gate, terms=self._watched_terms())
+            try:
+                return await turn.step(node, state)
+            finally:
+                turn.close()
 
         return LangGraphGraph(graph, loose=loose, checkpointer=checkpointer, store=store)
 
     def _gate(self, agent: Agent, graph: Graph) -> Gate:
-        """Put an adapter behind every capability that the graph's nodes are granted."""
-        configured: dict[type, object] = {
-            Clock: SystemClock(),
-            Ids: self._ids,
-            Transcriber: NoTranscriber(),
-            Images: NoImages(),
-        }
-        granted = self._grants.get(ModelBackend)
-        model = self._model(agent) if granted is None else GuardedModelBackend(cast("ModelBackend", granted))
-        return Gate(graph, configured | self._grants | {ModelBackend: model})
+        return Gate(graph, self._grants.of(agent, graph.capabilities))
 
-    def _model(self, agent: Agent) -> ModelBackend:
-        """Choose who answers. These two can neither hang nor raise, so they need no guard."""
-        match self.settings.model:
-            case "offline":
-                return OfflineModelBackend(agent.offline)
-            case "stub":
-                return StubModelBackend()
-            case other:
-                raise SettingsInvalid(f"Model '{other}' is unknown. Use 'offline' or 'stub'.")
+    def _admit(
+        self, agent: str | Graph, given: str | Mapping[str, Any], *, session: str | None, role: str | None, turn: str
+    ) -> tuple[Order, _Ready] | InterlockError:
+        """Find out what a turn is about; return why it cannot be taken."""
+        try:
+            chosen = load_agent(agent) if isinstance(agent, str) else agent_of(agent)
+            graph = _entry(chosen, role)
+            session = turn if session is None else check_session(session)
+            values = graph.state.admit(chosen.admit(self._checked(given), session))
+            order = Order(agent=chosen.name, graph=graph, role=role, session=session, turn=turn, given=values, reply=chosen.reply)
+            return order, self._prepare(chosen, graph)
+        except ContractError:
+            raise  # about code, which its author has to see whole
+        except InterlockError as error:
+            return without_secrets(self._terms.redactor.for_turn(), error)
+
+    def _checked(self, given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+        """Refuse input that no agent could take."""
+        limit = self.settings.max_input_bytes
+        if isinstance(given, str):
+            return check_text(given, max_bytes=limit)
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+            raise InputSchema(f"The input is a '{type(given).__name__}': pass text, or a mapping of the fields that the graph takes.")
+        for value in given.values():
+            if isinstance(value, str):
+                check_characters(value, max_bytes=limit)
+        return given
+
+    def _watched_terms(self) -> Terms:
+        """Return the terms with whoever watches now: OpenTelemetry and logging can be set up at any time."""
+        spans = tracing()
+        watchers = () if spans is None else (spans,)
+        if LOGGER.isEnabledFor(logging.DEBUG):
+            watchers = (*watchers, Steps())
+        return replace(self._terms, watchers=watchers) if watchers else self._terms
+
+    async def _record(
+        self, order: Order, ready: _Ready, recorder: Recorder, *, entries: Iterable[Entry] = (), sink: Sink | None
+    ) -> TurnResult:
+        """Take a turn that is written down."""
+        events: list[Event] = []
+        ledger = Ledger(order.turn, entries=entries, keep=recorder.keep)
+        taken = Turn(order, ready.gate, terms=self._watched_terms(), sink=_both(events, sink), ledger=ledger)
+        result = await taken.run(ready.compiled)
+        recorder.end(Ending.of(result, events))
+        return result
+
+    def _order(self, record: Record, graph: Graph | None) -> tuple[Agent, Order]:
+        """Find out what a recorded turn was about."""
+        heading = record.heading
+        if graph is None and heading.agent not in AGENTS:
+            raise RecordInvalid(f"The record is of '{heading.agent}', a graph of your own. Fix: name it, by '--graph MODULE:GRAPH'.")
+        chosen = load_agent(heading.agent) if graph is None else agent_of(graph)
+        return chosen, heading.order(chosen, _entry(chosen, heading.role))
+
+
+def _both(events: list[Event], sink: Sink | None) -> Sink:
+    """Keep events for the record, and pass them on."""
+
+    def hear(event: Event) -> None:
+        events.append(event)
+        if sink is not None:
+            sink(copy.deepcopy(event))
+
+    return hear
 
 
 def _entry(agent: Agent, role: str | None) -> Graph:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,52 @@ def test_text_beside_a_file_is_refused_and_not_dropped(interlock: Command, tmp_p
     (tmp_path / "note.txt").write_text("hello")
     ran = interlock("run", "sam", "what is this?", "--file", "note.txt")
     assert (ran.returncode, ran.stdout) == (2, "")
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def unreadable(path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    path.write_bytes(b"x")
+    path.chmod(0)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as opened:
+        opened.truncate(5 * 1024**3)
+
+
+NO_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: None, "input_schema"),
+    "a directory": (Path.mkdir, "input_schema"),
+    "a pipe that nobody writes to": (fifo, "input_schema"),
+    "a device without end": (endless, "input_schema"),
+    "unreadable": (unreadable, "input_schema"),
+    "a link to itself": (lambda path: path.symlink_to(path), "input_schema"),
+    "empty": (Path.touch, "input_empty"),
+    "five gigabytes": (sparse, "input_too_large"),
+}
+
+
+@pytest.mark.parametrize(("make", "code"), NO_FILES.values(), ids=NO_FILES.keys())
+def test_what_is_no_readable_file_is_one_typed_line_at_once(interlock: Command, tmp_path: Path, make: Callable[[Path], object], code: str):
+    make(tmp_path / "odd.png")
+    ran = interlock("run", "sam", "--file", "odd.png", preexec_fn=little_memory)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(f"{code}: ")
+    assert "odd.png" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def little_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (2 * 1024**3, 2 * 1024**3))
 
 
 STDIN = {

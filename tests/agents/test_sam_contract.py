@@ -114,7 +114,7 @@ def test_the_state_is_the_documents_twelve_fields_and_the_response():
     error_type = fields.pop("error_type")
     assert {name: (field["type"], field["labels"]) for name, field in fields.items()} == STATE
     assert error_type["labels"] == ["Control"]
-    for code in ("timeout", "backend_unavailable", "invalid_output", "unsupported_media", "media_malformed"):
+    for code in ("timeout", "backend_unavailable", "invalid_output", "unsupported_media", "media_malformed", "media_bomb"):
         assert repr(code) in error_type["type"]
 
 

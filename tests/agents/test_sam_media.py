@@ -9,24 +9,12 @@ from typing import Any, get_args
 import pytest
 
 from interlock import Interlock, Settings, TurnResult
+from interlock.adapters.media import NoImages, NoTranscriber
 from interlock.agents.sam.nodes import IMAGE_PROMPT
 from interlock.agents.sam.state import ErrorType
 from interlock.capabilities import Images, ModelBackend, ModelRequest, Transcriber
 from interlock.engine import EngineName
 from interlock.testing import ScriptedModel
-
-SUCCESS = (
-    "router_node",
-    "state_init_node",
-    "decision_logic_node",
-    "task_preprocessing_node",
-    "decision_logic_node",
-    "model_call_node",
-    "result_handling_node",
-    "decision_logic_node",
-    "format_response_node",
-)
-NEVER_ASKED = (*SUCCESS[:5], "error_router_node", "format_response_node")
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
@@ -119,9 +107,11 @@ BAD = {
 
 
 @pytest.mark.parametrize(("raw", "code"), BAD.values(), ids=BAD.keys())
-async def test_media_that_is_no_use_is_a_typed_error_and_the_model_is_never_asked(engine: EngineName, raw: str, code: str):
-    result, requests = await take(engine, raw)
-    assert result.path == NEVER_ASKED
+async def test_media_that_is_no_use_is_a_typed_error_and_the_model_is_never_asked(
+    engine: EngineName, refused_path: tuple[str, ...], raw: str, code: str
+):
+    result, requests = await take(engine, raw, ear=NoTranscriber(), eye=NoImages())
+    assert result.path == refused_path
     assert requests == []
     assert result.error is not None
     assert (result.status, result.error.code, result.error.node) == ("error", code, "error_router_node")
@@ -144,9 +134,9 @@ TEXT = {
 
 
 @pytest.mark.parametrize(("raw", "prompt"), TEXT.values(), ids=TEXT.keys())
-async def test_text_in_any_wrapping_reaches_the_model_as_text(engine: EngineName, raw: str, prompt: str):
+async def test_text_in_any_wrapping_reaches_the_model_as_text(engine: EngineName, success_path: tuple[str, ...], raw: str, prompt: str):
     result, requests = await take(engine, raw)
-    assert result.path == SUCCESS
+    assert result.path == success_path
     assert result.state["input_type"] == "text"
     assert [(request.prompt, request.image) for request in requests] == [(prompt, None)]
 
@@ -164,10 +154,12 @@ async def test_text_in_any_wrapping_reaches_the_model_as_text(engine: EngineName
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_the_model_is_asked_what_was_spoken(engine: EngineName, declared: str, content: bytes, media_type: str):
+async def test_the_model_is_asked_what_was_spoken(
+    engine: EngineName, success_path: tuple[str, ...], declared: str, content: bytes, media_type: str
+):
     ear = Ear(" good\tmorning ")
     result, requests = await take(engine, uri(declared, content), ear=ear)
-    assert result.path == SUCCESS
+    assert result.path == success_path
     assert result.state["input_type"] == "audio"
     assert ear.types == [media_type]
     assert [(request.prompt, request.image) for request in requests] == [("good morning", None)]
@@ -184,30 +176,44 @@ async def test_the_model_is_asked_what_was_spoken(engine: EngineName, declared: 
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_the_model_is_shown_the_image_as_the_adapter_made_it(engine: EngineName, declared: str, content: bytes, media_type: str):
+async def test_the_model_is_shown_the_image_as_the_adapter_made_it(
+    engine: EngineName, success_path: tuple[str, ...], declared: str, content: bytes, media_type: str
+):
     eye = Eye()
     result, requests = await take(engine, uri(declared, content), eye=eye)
-    assert result.path == SUCCESS
+    assert result.path == success_path
     assert result.state["input_type"] == "image"
     assert eye.types == [media_type]
     assert [(request.prompt, request.image) for request in requests] == [(IMAGE_PROMPT, "data:image/png;base64,small")]
 
 
 @pytest.mark.parametrize("heard", ["", " ", "\x07"])
-async def test_silence_is_an_empty_input_and_the_model_is_never_asked(engine: EngineName, heard: str):
+async def test_audio_without_words_is_malformed_and_the_model_is_never_asked(engine: EngineName, refused_path: tuple[str, ...], heard: str):
     result, requests = await take(engine, uri("audio/wav", WAV), ear=Ear(heard))
-    assert (result.path, requests) == (NEVER_ASKED, [])
+    assert (result.path, requests) == (refused_path, [])
     assert result.error is not None
-    assert result.error.code == "input_empty"
+    assert result.error.code == "media_malformed"
+
+
+@pytest.mark.parametrize("seen", ["", " ", "a picture", "data:text/plain,hello", "data:image/png"])
+async def test_an_adapter_that_makes_no_image_is_malformed_and_the_model_is_never_asked(
+    engine: EngineName, refused_path: tuple[str, ...], seen: str
+):
+    result, requests = await take(engine, uri("image/png", PNG), eye=Eye(seen))
+    assert (result.path, requests) == (refused_path, [])
+    assert result.error is not None
+    assert result.error.code == "media_malformed"
 
 
 @pytest.mark.parametrize("raw", [uri("audio/wav", WAV), uri("image/png", PNG)], ids=["audio", "image"])
 @pytest.mark.parametrize(
     "error", [RuntimeError("hunter2"), ConnectionError("hunter2"), TimeoutError("hunter2")], ids=lambda e: type(e).__name__
 )
-async def test_an_adapter_that_breaks_is_a_typed_error_by_way_of_the_error_router(engine: EngineName, raw: str, error: Exception):
+async def test_an_adapter_that_breaks_is_a_typed_error_by_way_of_the_error_router(
+    engine: EngineName, refused_path: tuple[str, ...], raw: str, error: Exception
+):
     result, requests = await take(engine, raw, ear=Ear(error), eye=Eye(error))
-    assert (result.path, requests) == (NEVER_ASKED, [])
+    assert (result.path, requests) == (refused_path, [])
     assert result.error is not None
     assert result.error.code in get_args(ErrorType)
     assert "hunter2" not in str(result.to_json())

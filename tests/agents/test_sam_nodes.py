@@ -37,11 +37,12 @@ from interlock.agents.sam.state import (
 )
 from interlock.capabilities import ModelRequest, ModelResponse
 from interlock.contract.labels import has_value
-from interlock.errors import MediaMalformed, MediaUnsupported
+from interlock.errors import CapabilityTimeout, MediaBomb, MediaMalformed, MediaUnsupported
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
-WAV = "data:audio/wav;base64,UklGRiQAAABXQVZF"
+WAV = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
+CUT_OFF = "data:audio/wav;base64,UklGRiQAAABXQVZF"
 
 
 class Spoken:
@@ -149,7 +150,8 @@ async def test_task_preprocessing_node_asks_the_transcriber_for_the_words():
     transcriber, images = Spoken(" good\tmorning "), Small()
     made = await task_preprocessing_node("audio", WAV, transcriber=transcriber, images=images)
     assert made.preprocessing_result == PreprocessingResult(content="good morning")
-    assert transcriber.heard == [(b"RIFF$\x00\x00\x00WAVE", "audio/wav")]
+    ((audio, media_type),) = transcriber.heard
+    assert (audio[:12], media_type) == (b"RIFF$\x00\x00\x00WAVE", "audio/wav")
     assert images.seen == []
 
 
@@ -161,13 +163,37 @@ async def test_task_preprocessing_node_asks_the_image_adapter_for_a_small_image(
     assert transcriber.heard == []
 
 
-@pytest.mark.parametrize(("heard", "problem"), [("", "input_empty"), (" \n", "input_empty"), ("x" * (MAX_TEXT + 1), "input_too_large")])
+@pytest.mark.parametrize(
+    ("heard", "problem"), [("", "media_malformed"), (" \n", "media_malformed"), ("x" * (MAX_TEXT + 1), "input_too_large")]
+)
 async def test_task_preprocessing_node_holds_a_transcript_to_the_rules_of_text(heard: str, problem: Any):
     made = await task_preprocessing_node("audio", WAV, transcriber=Spoken(heard), images=NoImages())
     assert made.preprocessing_result == PreprocessingResult(problem=problem)
 
 
-@pytest.mark.parametrize(("error", "problem"), [(MediaUnsupported(), "unsupported_media"), (MediaMalformed(), "media_malformed")])
+async def test_task_preprocessing_node_asks_nobody_about_audio_that_is_cut_off():
+    transcriber = Spoken("words")
+    made = await task_preprocessing_node("audio", CUT_OFF, transcriber=transcriber, images=NoImages())
+    assert made.preprocessing_result == PreprocessingResult(problem="media_malformed")
+    assert transcriber.heard == []
+
+
+@pytest.mark.parametrize("made", ["", " ", "a picture", "data:text/plain,hello"])
+async def test_task_preprocessing_node_takes_nothing_but_an_image_from_an_image_adapter(made: str):
+    outcome = await task_preprocessing_node("image", PNG, transcriber=NoTranscriber(), images=Small(made))
+    assert outcome.preprocessing_result == PreprocessingResult(problem="media_malformed")
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (MediaUnsupported(), "unsupported_media"),
+        (CapabilityTimeout(), "unsupported_media"),
+        (MediaMalformed(), "media_malformed"),
+        (MediaBomb(), "media_bomb"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
 @pytest.mark.parametrize(("input_type", "raw_input"), [("audio", WAV), ("image", PNG)])
 async def test_task_preprocessing_node_says_why_an_adapter_refuses(error: Exception, problem: Any, input_type: Any, raw_input: str):
     made = await task_preprocessing_node(input_type, raw_input, transcriber=Spoken(error), images=Small(error))
@@ -232,6 +258,7 @@ BAD_IMAGE = PreprocessingResult(problem="media_malformed")
         (ModelResponse(status="fatal_error", error_type="timeout"), BAD_IMAGE, "timeout"),
         (None, BAD_IMAGE, "media_malformed"),
         (None, PreprocessingResult(problem="unsupported_media"), "unsupported_media"),
+        (None, PreprocessingResult(problem="media_bomb"), "media_bomb"),
         (None, PreprocessingResult(problem="input_too_large"), "input_too_large"),
         (None, PreprocessingResult(problem="input_empty"), "input_empty"),
         (None, None, "invalid_output"),

@@ -176,10 +176,14 @@ async def test_ids_that_are_asked_for_are_kept(engine: EngineName):
     assert result.metadata["trace_id"] == "t-7"
 
 
-@pytest.mark.parametrize("missing", [{}, {"conversation_id": "", "trace_id": ""}])
-async def test_ids_that_nobody_asks_for_are_made(engine: EngineName, missing: dict[str, str]):
-    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello", **missing})
+async def test_ids_that_nobody_asks_for_are_made(engine: EngineName):
+    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello", "conversation_id": "", "trace_id": ""})
     assert (result.turn, result.state["conversation_id"], result.state["trace_id"]) == ("id-1", "id-2", "id-3")
+
+
+async def test_a_session_is_the_conversation_of_fields_too(engine: EngineName):
+    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello"}, session="my-session")
+    assert result.session == result.state["conversation_id"] == "my-session"
 
 
 async def test_a_session_is_the_conversation(engine: EngineName):
@@ -244,3 +248,19 @@ async def test_text_is_held_to_the_same_rules_in_a_field_as_on_its_own(raw_input
 async def test_a_result_is_valid_json_whatever_number_a_backend_reports(engine: EngineName, number: float):
     result = await take(engine, ScriptedModel(ModelResponse(status="success", output="hi", metadata={"score": number})))
     json.dumps(result.to_json(), allow_nan=False)
+
+
+class Endless:
+    """A model that never answers."""
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_a_call_that_the_gate_ends_passes_the_error_router_too(engine: EngineName):
+    grants = {ModelBackend: Endless()}
+    result = await Interlock(Settings(engine=engine, max_call_seconds=0.05), grants=grants).run("sam", "hello")
+    assert result.error is not None
+    assert (result.error.code, result.error.node) == ("timeout", "error_router_node")
+    assert "error_router_node" in result.path

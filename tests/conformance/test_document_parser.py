@@ -48,6 +48,9 @@ CHARTS: dict[str, tuple[str, set[tuple[str, str, str]]]] = {
     "label in quoted text": ('a -- "x" --> b', X),
     "label in thick text": ("a == x ==> b", X),
     "label in dotted text": ("a -. x .-> b", X),
+    "label with dashes in text": ("a -- it-is --> b", {("a", "it-is", "b")}),
+    "label close to its arrow": ("a --x--> b", X),
+    "label with a full stop": ("a -- v1.2 --> b -- y=2 --> c", {("a", "v1.2", "b"), ("b", "y=2", "c")}),
     "label of two words": ("a -->|x y| b", {("a", "x y", "b")}),
     "chain": ("a --> b --> c", {("a", "", "b"), ("b", "", "c")}),
     "chain with labels": ("a -->|x| b -- y --> c", {("a", "x", "b"), ("b", "y", "c")}),
@@ -96,6 +99,14 @@ def test_every_form_of_an_arrow_is_read(head: str, chart: str, expected: set[tup
 @pytest.mark.parametrize("head", ["flowchart", "flowchart TB", "flowchart  LR", "graph TD", "graph RL;", "  flowchart TD"])
 def test_every_direction_of_a_flowchart_is_read(head: str):
     assert edges(read(f"{head}\na --> b")) == A_TO_B
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["%% what this shows\n", "%%{init: {'theme': 'base'}}%%\n\n", "---\ntitle: what this shows\n---\n", "---\ntitle: x\n---\n%% y\n"],
+)
+def test_what_stands_before_a_flowchart_is_no_part_of_it(before: str):
+    assert edges(read(f"{before}flowchart TD\na --> b")) == A_TO_B
 
 
 @pytest.mark.parametrize("chart", ["flowchart TD; a --> b", "graph LR; a --> b;", "flowchart TD; a\na --> b"])

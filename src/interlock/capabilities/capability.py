@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol, TypeVar
+import typing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
+from typing import Any, Literal, Protocol, TypeVar, get_origin
 
-__all__ = ["Capability", "EventKind", "emits", "event_kind", "is_capability", "methods"]
+__all__ = ["Capability", "EventKind", "emits", "event_kind", "is_capability", "is_stream", "methods"]
 
 EventKind = Literal["chat_model", "tool"]
-F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Capability(Protocol):
-    """Inherit from this and from Protocol; every public method is async.
+    """Inherit from this and from Protocol; every public method is async, or returns an AsyncIterator to stream.
 
     A node that declares a keyword-only parameter of the Protocol's type is granted the capability. Whoever grants it
     needs only the methods, not the base class.
@@ -55,3 +56,14 @@ def methods(capability: type) -> dict[str, Callable[..., Any]]:
             if not name.startswith("_") and inspect.isfunction(value):
                 found.setdefault(name, value)
     return found
+
+
+def is_stream(method: Callable[..., Any]) -> bool:
+    """Tell whether a method gives its result piece by piece: it is declared to return an AsyncIterator."""
+    if inspect.iscoroutinefunction(method):
+        return False
+    try:
+        returned = typing.get_type_hints(method, include_extras=True).get("return")
+    except Exception:  # noqa: BLE001 - a hint that does not resolve is reported when the graph is built
+        return False
+    return get_origin(returned) in (AsyncIterator, AsyncGenerator, AsyncIterable)

@@ -1,47 +1,120 @@
-"""One question to a language model, and its answer."""
+"""A language model: a reply, a reply as it comes, a decision of a given shape, calls of tools."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, JsonValue
 
 from interlock.capabilities.capability import Capability, emits
 
-__all__ = ["Metadata", "ModelBackend", "ModelErrorType", "ModelRequest", "ModelResponse", "ModelStatus"]
+__all__ = ["Decision", "Message", "Model", "ModelReply", "Piece", "Role", "Tool", "ToolCall", "Usage", "joined"]
 
-ModelStatus = Literal["success", "recoverable_error", "fatal_error"]
-Metadata: TypeAlias = dict[str, str | int | float | bool | None]
-ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output"]
-
-
-@dataclass(kw_only=True)
-class ModelRequest:
-    """What is asked of the model."""
-
-    task: str = "respond"
-    prompt: str
-    image: str | None = None
-    """A normalised image as a data URI: a content block beside the prompt."""
-    context: str | None = None
-    constraints: Metadata | None = None
-    timeout_s: float = 30.0
-    trace_id: str | None = None
+Role = Literal["system", "user", "assistant", "tool"]
+T = TypeVar("T", bound=BaseModel)
 
 
-@dataclass(kw_only=True)
-class ModelResponse:
-    """What came back. A failure is a value here, not an exception."""
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """A tool that the model wants called. The id tells this call from others of the same reply."""
 
-    status: ModelStatus
-    output: str | None = None
-    error_type: ModelErrorType | None = None
-    metadata: Metadata | None = None
+    id: str
+    name: str
+    arguments: dict[str, JsonValue]
 
 
-class ModelBackend(Capability, Protocol):
-    """Answers one request and never raises for a failure of the model."""
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """Something said in a conversation: text, images as data URIs, an assistant's calls, or a tool's answer to one of them."""
+
+    role: Role
+    text: str = ""
+    images: tuple[str, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    answers: str | None = None
+    """For a tool's message: the id of the call that it answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A tool that a model may call: its parameters are a JSON schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """How many tokens a call of the model took."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelReply:
+    """What the model said: text, calls, or both. An adapter refuses a reply that has neither."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    model: str = ""
+    """Who answered."""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A part of a reply that comes in pieces: the text since the last one. Calls and usage come with the last."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    model: str = ""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(Generic[T]):
+    """An instance of the class that was asked for, validated."""
+
+    value: T
+    model: str = ""
+    usage: Usage | None = None
+
+
+class Model(Capability, Protocol):
+    """Answers messages. Raises a ModelError where it cannot: late, unreachable, refused, or with output that is no use."""
 
     @emits("chat_model")
-    async def generate(self, request: ModelRequest) -> ModelResponse:
-        """Ask the model once."""
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+        """Answer, or ask for tools to be called."""
         ...
+
+    @emits("chat_model")
+    def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
+        """Answer piece by piece: `async for piece in model.stream(...)`."""
+        ...
+
+    @emits("chat_model")
+    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
+        """Answer with an instance of a pydantic class."""
+        ...
+
+
+def joined(pieces: Iterable[Piece]) -> ModelReply:
+    """Put the pieces of a reply together."""
+    text: list[str] = []
+    calls: list[ToolCall] = []
+    model, usage = "", None
+    for piece in pieces:
+        text.append(piece.text)
+        calls.extend(piece.calls)
+        model = piece.model or model
+        usage = piece.usage or usage
+    return ModelReply(text="".join(text), calls=tuple(calls), model=model, usage=usage)

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from interlock.cli import agents, run, show, tour, verify
+from interlock.cli import agents, chat, doctor, replay, run, show, tour, verify
 from interlock.cli.screen import fail, print_error
 from interlock.errors import InterlockError
 
@@ -26,10 +26,11 @@ app = typer.Typer(
 app.command(name="agents")(agents.agents)
 app.command(name="show")(show.show)
 app.command(name="run")(run.run)
+app.command(name="chat")(chat.chat)
+app.command(name="replay")(replay.replay)
 app.command(name="verify")(verify.verify)
 app.command(name="tour")(tour.tour)
-
-INTERRUPTED = 130
+app.command(name="doctor")(doctor.doctor)
 
 
 def main() -> None:
@@ -40,8 +41,6 @@ def main() -> None:
     except InterlockError as error:
         fail(error)
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
     except OSError as error:
         _leave_output(error)
 

@@ -5,39 +5,41 @@ from __future__ import annotations
 import asyncio
 import base64
 import mimetypes
+import os
+import stat
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.text import Text
 
 from interlock.cli.screen import console, is_terminal, print_error, print_json, print_line, safe
-from interlock.cli.target import find, load
-from interlock.contract import Graph
+from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
-from interlock.runtime.events import Event, plain
+from interlock.runtime.events import Event
 from interlock.runtime.media import sniff
+from interlock.runtime.plain import plain
 from interlock.runtime.turn import TurnResult
-from interlock.settings import read_settings
-from interlock.wiring import Interlock
 
-__all__ = ["run"]
+__all__ = ["as_text", "run", "show_result"]
+
+_UNNAMED = "application/octet-stream"
 
 
 def run(  # noqa: PLR0917 - the command line's options
-    agent: Annotated[str, typer.Argument(help="An agent, or MODULE:GRAPH.")],
+    agent: AgentArgument,
     text: Annotated[str | None, typer.Argument(help="What to say; standard input where it is left out.")] = None,
     session: Annotated[str | None, typer.Option(help="The session this turn belongs to.")] = None,
-    model: Annotated[str | None, typer.Option(help="Who answers: offline or stub.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Who walks the rows: langgraph or direct.")] = None,
+    model: ModelOption = None,
+    engine: EngineOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON; the last one has the result.")] = False,
     role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
-    grants: Annotated[str | None, typer.Option(help="For MODULE:GRAPH: a mapping of capabilities to adapters, as MODULE:NAME.")] = None,
+    grants: GrantsOption = None,
     file: Annotated[Path | None, typer.Option(help="An audio or image file to send instead of text.")] = None,
+    record: Annotated[Path | None, typer.Option(help="A new file to write the turn to, for 'interlock replay'.")] = None,
 ) -> None:
     """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
     if text is not None and file is not None:
@@ -45,13 +47,11 @@ def run(  # noqa: PLR0917 - the command line's options
     if as_json and events:
         raise typer.BadParameter("'--json' and '--events' exclude each other: the last event has the result.")
     try:
-        settings = read_settings(model=model, engine=engine)
-        found = find(agent)
-        given = _read_file(file, settings.max_input_bytes) if file is not None else _read_text(text, settings.max_input_bytes)
-        target: str | Graph = agent if ":" not in agent else found.graphs[0]
-        granted = cast("Mapping[type, object]", load(grants, dict)) if grants is not None else None
-        take = Interlock(settings, grants=granted).run(target, given, session=session, role=role, on_event=_print_event if events else None)
-        result = asyncio.run(take)
+        app = open_app(grants, model=model, engine=engine)
+        chosen, limit = target(agent), app.settings.max_input_bytes
+        given = _read_file(file, limit) if file is not None else _read_text(text, limit)
+        take = app.run(chosen, given, session=session, role=role, on_event=_print_event if events else None, record=record)
+        result = asyncio.run(closing(app, take))
     except InterlockError as error:
         if as_json:
             print_json(_refused(agent, session, error))
@@ -77,7 +77,7 @@ def _refused(agent: str, session: str | None, error: InterlockError) -> dict[str
 
 def show_result(result: TurnResult) -> None:
     """Show a result to a person, or only its output to a pipe."""
-    output = _as_text(result.output)
+    output = as_text(result.output)
     if not is_terminal():
         if result.error is not None:
             print_error(f"{result.error.code}: {safe(result.error.message)}")
@@ -92,7 +92,8 @@ def show_result(result: TurnResult) -> None:
         screen.print(f"[bold red]{result.error.code}[/]{where} {escape(safe(result.error.message))}")
 
 
-def _as_text(output: Any) -> str:
+def as_text(output: Any) -> str:
+    """Write an output as text."""
     if output is None:
         return ""
     return output if isinstance(output, str) else str(plain(output))
@@ -117,13 +118,37 @@ def _read_text(text: str | None, limit: int) -> str:
 
 
 def _read_file(file: Path, limit: int) -> str:
-    """Make a data URI of a file."""
+    """Make a data URI of a file, never of more than may come in, and never of what is no file: reading a pipe may not end."""
+    most = limit * 3 // 4  # base64 makes four characters of three bytes
     try:
-        with file.open("rb") as opened:
-            content = opened.read(limit * 3 // 4 + 1)
+        with open(file, "rb", opener=_without_waiting) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise InputSchema(f"'{file}' is not a file.")
+            content = opened.read(most + 1)
     except OSError as error:
         raise InputSchema(f"File '{file}' cannot be read: {error.strerror}.") from error
     if not content:
         raise InputEmpty(f"File '{file}' is empty.")
-    media_type = mimetypes.guess_type(file.name)[0] or sniff(content) or "application/octet-stream"
-    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+    if len(content) > most:
+        raise InputTooLarge(f"File '{file}' is over {most:,} bytes.")
+    return f"data:{_media_type(file, content)};base64,{base64.b64encode(content).decode()}"
+
+
+def _without_waiting(file: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to is opened too instead of waited for."""
+    return os.open(file, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _media_type(file: Path, content: bytes) -> str:
+    """Go by the name where it says something, or by the bytes."""
+    named = mimetypes.MimeTypes().guess_type(file.name)[0] or _UNNAMED  # not by what this machine has in /etc/mime.types
+    if named.startswith(("image/", "audio/", "text/")):
+        return named
+    seen = sniff(content)
+    if seen is None and named == _UNNAMED:
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            return _UNNAMED
+        return "text/plain"
+    return seen or named

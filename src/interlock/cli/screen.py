@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from interlock.errors import InterlockError
+from interlock.runtime.plain import harmless as safe
 
 __all__ = ["console", "fail", "is_terminal", "print_error", "print_json", "print_line", "safe"]
 
@@ -23,11 +23,6 @@ def console() -> Console:
 def is_terminal() -> bool:
     """Tell whether a person is looking."""
     return sys.stdout.isatty()
-
-
-def safe(text: str) -> str:
-    """Make text harmless for a terminal: no control characters but line breaks and tabs, no direction overrides."""
-    return "".join(c if c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cf"} else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def print_line(line: str) -> None:

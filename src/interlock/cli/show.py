@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from interlock.cli.screen import console, is_terminal, print_json, print_line
-from interlock.cli.target import find
+from interlock.cli.target import AgentArgument, find
 from interlock.contract import Graph
 from interlock.contract.draw import COLUMNS, as_data, cells, markdown, mermaid
 from interlock.contract.shapes import render
@@ -18,7 +18,7 @@ __all__ = ["show"]
 
 
 def show(
-    agent: Annotated[str, typer.Argument(help="An agent, or MODULE:GRAPH.")],
+    agent: AgentArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     as_mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
 ) -> None:

@@ -1,19 +1,75 @@
-"""What a command is about: an agent by its name, or a graph of your own as MODULE:GRAPH."""
+"""What a command is about: an agent by its name, or a graph of your own as MODULE:GRAPH; and the options that say how."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, TypeVar, cast
+
+import typer
 
 from interlock.contract import Graph
+from interlock.engine import ENGINES
 from interlock.errors import AgentUnknown, ContractError
 from interlock.runtime.agent import Agent
-from interlock.wiring import AGENTS, agent_of, load_agent
+from interlock.runtime.logs import configure
+from interlock.runtime.redaction import Redactor
+from interlock.settings import read_settings
+from interlock.wiring import AGENTS, Interlock, agent_of, load_agent
 
-__all__ = ["find", "find_all", "load"]
+__all__ = [
+    "AgentArgument",
+    "EngineOption",
+    "GrantsOption",
+    "ModelOption",
+    "closing",
+    "find",
+    "find_all",
+    "load",
+    "open_app",
+    "starting_with",
+    "target",
+]
 
 T = TypeVar("T")
+MODELS = ("offline", "stub", "local", "scripted:", "openai:")
+
+
+def starting_with(*known: str) -> Callable[[str], list[str]]:
+    """Complete a word of the command line to one of these."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in known if word.startswith(incomplete)]
+
+    return complete
+
+
+AgentArgument = Annotated[str, typer.Argument(help="An agent, or MODULE:GRAPH.", autocompletion=starting_with(*AGENTS))]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(help="Who answers: offline, stub, local, scripted:FILE or provider:name.", autocompletion=starting_with(*MODELS)),
+]
+EngineOption = Annotated[str | None, typer.Option(help="Who walks the rows: langgraph or direct.", autocompletion=starting_with(*ENGINES))]
+GrantsOption = Annotated[str | None, typer.Option(help="For MODULE:GRAPH: a mapping of capabilities to adapters, as MODULE:NAME.")]
+
+
+def open_app(grants: str | None = None, **given: Any) -> Interlock:
+    """Make the application of one command, with its log on standard error."""
+    settings = read_settings(**given)
+    configure(settings.log_level, Redactor(settings.redact, literals=settings.keys))
+    return Interlock(settings, grants=None if grants is None else cast("Mapping[type, object]", load(grants, dict)))
+
+
+async def closing(app: Interlock, work: Awaitable[T]) -> T:
+    """Do something with an application and release it."""
+    async with app:
+        return await work
+
+
+def target(name: str) -> str | Graph:
+    """Return what to run: the name of an agent, or a graph of your own."""
+    return load(name, Graph) if ":" in name else name
 
 
 def find(name: str) -> Agent:

@@ -3,77 +3,151 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
 from time import perf_counter
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from interlock.adapters.models.local import find_weights
 from interlock.cli.screen import console, safe
-from interlock.cli.target import find_all
+from interlock.cli.target import find_all, open_app
+from interlock.engine import ENGINES
+from interlock.errors import InterlockError
 from interlock.runtime.agent import Agent, Scene
 from interlock.runtime.events import Event
-from interlock.settings import read_settings
+from interlock.runtime.turn import TurnResult
+from interlock.settings import Settings
 from interlock.verification import verify_agent
 from interlock.wiring import Interlock
 
 __all__ = ["tour"]
 
+A_KEY = "sk-" + "not-a-real-key-" * 2
+
 
 def tour() -> None:
-    """Take one telling turn on each agent, without a key, and prove what it promises."""
-    raise typer.Exit(code=asyncio.run(_tour()))
+    """Take telling turns on each agent, without a key, and prove what it promises."""
+    raise typer.Exit(code=asyncio.run(Tour(open_app().settings).guide()))
 
 
-async def _tour() -> int:
-    screen = console()
-    app = Interlock(read_settings())
-    screen.print("Interlock: agents whose graphs keep their contracts.")
-    screen.print(f"[dim]model {app.settings.model}, engine {app.settings.engine}, no key needed[/]\n")
-    as_expected = True
-    for agent in find_all(None):
-        nodes = sum(len(graph.nodes) for graph in agent.graphs)
-        screen.rule(f"[bold]{agent.name}[/]", align="left")
-        screen.print(f"{agent.summary}  [dim]({nodes} nodes)[/]")
-        for scene in agent.scenes:
-            as_expected &= await _play(screen, app, agent, scene)
-        as_expected &= await _prove(screen, agent)
-    screen.print("\nNext: [bold].venv/bin/interlock show sam[/], [bold]run sam 'your text'[/], [bold]verify[/]; docs/tutorial.md")
-    return 0 if as_expected else 1
+class Tour:
+    """One screen for each agent, and one for what holds for all of them."""
 
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._screen = console()
+        self._as_expected = True
+        self._seen: set[tuple[str, ...]] = set()
 
-async def _play(screen: Console, app: Interlock, agent: Agent, scene: Scene) -> bool:
-    """Show one turn: what goes in, each node with what came of it, what comes out."""
-    screen.print(f"\n[bold cyan]{scene.title}[/]")
-    screen.print(Text.assemble(("  in    ", "dim"), safe(_short(scene.text))))
+    async def guide(self) -> int:
+        """Show everything; return the exit code."""
+        settings, agents = self._settings, find_all(None)
+        self._screen.print("Interlock: agents whose graphs keep their contracts.")
+        self._screen.print(f"[dim]model {settings.model}, engine {settings.engine}, no key needed[/]\n")
+        for number, agent in enumerate(agents, start=1):
+            nodes = sum(len(graph.nodes) for graph in agent.graphs)
+            self._screen.rule(f"[bold]{agent.name}[/] [dim]{number} of {len(agents)}[/]", align="left")
+            self._screen.print(f"{agent.summary}  [dim]({nodes} nodes)[/]")
+            for position, scene in enumerate(agent.scenes):
+                await self._play(agent, scene, in_full=position == 0)
+            await self._prove(agent)
+        self._screen.print()
+        self._screen.rule("[bold]every agent[/] [dim]by the gate[/]", align="left")
+        await self._keep_a_secret()
+        await self._replay()
+        await self._ask_local()
+        self._screen.print(
+            "\nNext: [bold].venv/bin/interlock chat sam[/], [bold]show sam[/], [bold]verify[/], [bold]doctor[/]; docs/tutorial.md"
+        )
+        return 0 if self._as_expected else 1
 
-    def show(event: Event) -> None:
+    async def _play(self, agent: Agent, scene: Scene, *, in_full: bool) -> None:
+        """Show one turn: what goes in, what happens on the way, what comes out."""
+        settings = self._settings.model_copy(update=dict(scene.settings))
+        self._heading(scene.title)
+        self._line("in", Text(safe(_short(scene.text))))
+        start = perf_counter()
+        async with Interlock(settings) as app:
+            result = await app.run(agent.name, scene.text, on_event=self._show_step if in_full else None)
+        if not in_full and result.path not in self._seen:
+            self._line("path", Text(" > ".join(result.path), "dim"))
+        self._seen.add(result.path)
+        self._outcome(result, f"{len(result.path)} steps, {(perf_counter() - start) * 1000:.0f} ms")
+        self._as_expected &= (result.error.code if result.error else None) == scene.error
+
+    def _show_step(self, event: Event) -> None:
         node = event["metadata"].get("langgraph_node")
         if node is not None and event["event"] == "on_chain_end":
             wrote = ", ".join(event["data"]["output"])
-            screen.print(Text.assemble(("  node  ", "dim"), f"{node:<24}", (f" wrote {_short(wrote, 38)}", "dim")))
+            self._line("node", Text.assemble(f"{node:<24}", (f" wrote {_short(wrote, 38)}", "dim")))
         elif event["event"].endswith("_start") and "chain" not in event["event"]:
-            screen.print(Text.assemble(("  call  ", "dim"), (event["name"], "yellow")))
+            self._line("call", Text(event["name"], "yellow"))
 
-    start = perf_counter()
-    result = await app.run(agent.name, scene.text, on_event=show)
-    outcome = ("ok", "green") if result.error is None else (result.error.code, "red")
-    said = result.output if result.error is None else result.error.message
-    reply = Table.grid(padding=0)
-    reply.add_row(Text("  out   ", "dim"), Text.assemble(outcome, f"  {safe(str(said))}"))
-    screen.print(reply)
-    screen.print(Text(f"        {len(result.path)} steps, {(perf_counter() - start) * 1000:.0f} ms", "dim"))
-    return (result.error.code if result.error else None) == scene.error
+    async def _prove(self, agent: Agent) -> None:
+        self._heading(f"what {agent.name} promises")
+        with self._screen.status("[dim]proving[/]") as status:
+            async for verdict in verify_agent(agent):
+                self._as_expected &= verdict.holds
+                mark = Text("  holds ", "green") if verdict.holds else Text("  BROKEN ", "bold red")
+                self._screen.print(mark + Text(verdict.invariant, "default"))
+                status.update(f"[dim]after '{verdict.invariant}'[/]")
 
+    async def _keep_a_secret(self) -> None:
+        """Say something that looks like a key, and look for it in everything that is told of the turn."""
+        self._heading("what looks like a key is in no event, log line, span or error")
+        events: list[Event] = []
+        async with Interlock(self._settings) as app:
+            await app.run("sam", f"my key is {A_KEY}", on_event=events.append)
+        self._line("in", Text(f"my key is {A_KEY}"))
+        self._line("told", Text(f"{events[0]['data']['input']['raw_input']}  ({len(events)} events)"))
+        self._as_expected &= not any(A_KEY in str(event) for event in events)
 
-async def _prove(screen: Console, agent: Agent) -> bool:
-    kept = True
-    screen.print(f"\n[bold cyan]what {agent.name} promises[/]")
-    async for verdict in verify_agent(agent):
-        kept &= verdict.holds
-        screen.print(Text.assemble(("  holds ", "green") if verdict.holds else ("  BROKEN ", "bold red"), verdict.invariant))
-    return kept
+    async def _replay(self) -> None:
+        """Record a turn on one engine and replay it on the other."""
+        self._heading("a recorded turn can be taken again, without model, clock or ids")
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "turn.jsonl")
+            async with Interlock(self._settings) as app:
+                result = await app.run("sam", "What does an interlocking do?", record=file)
+            other = next(engine for engine in ENGINES if engine != self._settings.engine)
+            replayed = await Interlock(self._settings.model_copy(update={"engine": other})).replay(file)
+        self._line("turn", Text(f"{len(result.path)} steps on {self._settings.engine}, {len(replayed.record.entries)} calls recorded"))
+        same = Text("the same", "green") if not replayed.differences else Text("; ".join(replayed.differences), "red")
+        self._line("again", same + Text(f"  state, path and events on {other}, no call made", "default"))
+        self._as_expected &= not replayed.differences
+
+    async def _ask_local(self) -> None:
+        """Ask a small model on this machine, where there is one: whatever it says, the turn ends typed."""
+        self._heading("a language model on this machine")
+        try:
+            find_weights(self._settings.model_path)
+            async with Interlock(self._settings.model_copy(update={"model": "local", "model_max_tokens": 48})) as app:
+                with self._screen.status("[dim]loading the model[/]"):
+                    start = perf_counter()
+                    result = await app.run("sam", "What is a railway signal?")
+        except InterlockError as error:
+            self._line("off", Text(error.message, "dim"))
+            return
+        self._line("in", Text("What is a railway signal?"))
+        tokens = result.metadata.get("output_tokens")
+        self._outcome(result, f"{tokens} tokens, {perf_counter() - start:.1f} s with loading")
+
+    def _heading(self, title: str) -> None:
+        self._screen.print(f"\n[bold cyan]{title}[/]")
+
+    def _line(self, word: str, said: Text) -> None:
+        line = Table.grid(padding=0)
+        line.add_column(width=8, style="dim")
+        line.add_row(f"  {word}", said)
+        self._screen.print(line)
+
+    def _outcome(self, result: TurnResult, figures: str) -> None:
+        outcome = ("ok", "green") if result.error is None else (result.error.code, "red")
+        said = result.output if result.error is None else result.error.message
+        self._line("out", Text.assemble(outcome, f"  {safe(_short(str(said), 300))}", (f"  ({figures})", "dim")))
 
 
 def _short(text: str, limit: int = 70) -> str:

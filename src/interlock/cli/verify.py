@@ -12,15 +12,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from interlock.cli.screen import console, is_terminal, print_json, print_line
-from interlock.cli.target import find_all
+from interlock.cli.target import find_all, starting_with
 from interlock.runtime.agent import Agent
 from interlock.verification import Verdict, verify_agent, verify_graph
+from interlock.wiring import AGENTS
 
 __all__ = ["verify"]
 
 
 def verify(
-    agent: Annotated[str | None, typer.Argument(help="An agent, or MODULE:GRAPH; all agents where it is left out.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Argument(help="An agent, or MODULE:GRAPH; all agents where it is left out.", autocompletion=starting_with(*AGENTS)),
+    ] = None,
     document: Annotated[Path | None, typer.Option(help="The architecture document to hold MODULE:GRAPH to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

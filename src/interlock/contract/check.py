@@ -7,15 +7,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
-from interlock.capabilities.capability import is_capability, methods
+from interlock.capabilities.capability import is_capability, is_stream, methods
 from interlock.contract.labels import PRESENCE, Control
 from interlock.contract.node import END, Ending, Grant, Node, Read, Row
 from interlock.contract.outcome import Outcome
-from interlock.contract.shapes import Hints, covers, hints, members, peel, render
+from interlock.contract.shapes import Hints, asked_class, covers, hints, is_generic, members, peel, render
 from interlock.contract.state import Field, State, check_kind, read_fields, strays
 from interlock.contract.values import ValidationError, reasons, structure_validator, validator, value_validator
 from interlock.errors import ContractError, Problem
@@ -412,16 +412,20 @@ def _distances(edges: Mapping[str, set[str]], starts: list[str]) -> dict[str, in
 
 def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
     """Say what is wrong with a method of a capability, and what to change."""
-    if not inspect.iscoroutinefunction(run):
-        return "is not a coroutine function.", "write 'async def' and return a value: every call passes the gate, which may wait."
+    streams = is_stream(run)
+    if not streams and not inspect.iscoroutinefunction(run):
+        return "is not a coroutine function.", "write 'async def', or return an AsyncIterator: every call passes the gate, which may wait."
     found = hints(run)
     if "return" not in found.resolved:
         reason = "".join(f": {reason}" for reason in found.failed.values())
         return f"does not say what it returns{reason}.", "annotate it with a type that resolves: the gate holds every result to it."
+    returned = found.resolved["return"]
+    if is_generic(returned) and asked_class(found.resolved) is None:
+        return f"returns '{render(returned)}', which depends on nothing it is told.", "take the class: 'schema: type[T]'."
     try:
-        value_validator(found.resolved["return"])
+        value_validator(get_args(returned)[0] if streams else returned)
     except (PydanticSchemaGenerationError, PydanticUserError):
-        return f"returns '{render(found.resolved['return'])}', which is not plain data.", "return plain data; keep clients in the adapter."
+        return f"returns '{render(returned)}', which is not plain data.", "return plain data; keep clients in the adapter."
     return None
 
 

@@ -26,8 +26,9 @@ _ID = r"[A-Za-z_][\w.]*"
 _SHAPE = r"(?:\(\(\(.*?\)\)\)|\(\[.*?\]\)|\[\[.*?\]\]|\[\(.*?\)\]|\(\(.*?\)\)|\{\{.*?\}\}|\[.*?\]|\(.*?\)|\{.*?\}|>.*?\])"
 _NODE = re.compile(rf"\s*({_ID})\s*{_SHAPE}?(?::::\w+)?\s*")
 _ARROW = re.compile(
-    r"(?:--+>|==+>|-\.+->)\s*(?:\|\s*\"?(?P<bar>[^|\"]*)\"?\s*\|)?|(?:--|==|-\.)\s+\"?(?P<text>[^-=.\"]+?)\"?\s*(?:--+>|==+>|\.+->)"
+    r"(?:--+>|==+>|-\.+->)\s*(?:\|\s*\"?(?P<bar>[^|\"]*)\"?\s*\|)?|(?:--|==|-\.)\s*\"?(?P<text>[^-=.>\s\"].*?)\"?\s*(?:--+>|==+>|\.+->)"
 )
+_PREAMBLE = re.compile(r"\s*(?:---\n.*?\n---\s*\n\s*)?(?:%%[^\n]*\n\s*)*", re.DOTALL)  # front matter and comments before a chart
 _IGNORED = re.compile(r"%%|(?:subgraph|end|classDef|class|style|linkStyle|click|direction|accTitle|accDescr)\b(?!\s*(?:--|==|-\.))")
 
 
@@ -63,7 +64,8 @@ class Document:
 def read_document(text: str, *, graph: str) -> Document:
     """Read what a document says about a graph; raise DocumentInvalid where it cannot be read."""
     part = _part(text, graph)
-    charts = [body for kind, body in _FENCE.findall(part) if kind == "mermaid" and re.match(r"\s*(flowchart|graph)\b", body)]
+    bodies = [_PREAMBLE.sub("", body, count=1) for kind, body in _FENCE.findall(part) if kind == "mermaid"]
+    charts = [body for body in bodies if re.match(r"(flowchart|graph)\b", body)]
     if len(charts) != 1:
         raise DocumentInvalid(f"For graph '{graph}' the document has {len(charts)} Mermaid flowcharts; it needs one.")
     edges, nodes = _flowchart(charts[0])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, get_args
 
-__all__ = ["Control", "Label", "Present", "Secret", "Untrusted", "has_value"]
+__all__ = ["Control", "Label", "Present", "Secret", "Untrusted", "has_value", "is_secret"]
 
 
 @dataclass(frozen=True)
@@ -47,3 +47,8 @@ def has_value(value: object) -> bool:
         return len(value) > 0  # pyright: ignore[reportArgumentType] - asking is cheaper than looking for __len__ first
     except TypeError:
         return True
+
+
+def is_secret(hint: Any) -> bool:
+    """Tell whether a type, or a part of it, is labelled Secret: then the whole is."""
+    return Secret in getattr(hint, "__metadata__", ()) or any(is_secret(part) for part in get_args(hint))

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
-from interlock.contract.labels import has_value
+from interlock.contract.codec import Write, record_writer
+from interlock.contract.labels import has_value, is_secret
 from interlock.contract.outcome import Outcome
 from interlock.contract.shapes import covers, render
 from interlock.contract.state import Field, Values
-from interlock.contract.values import ValidationError, copied_by_validation, detached, immutable, reasons, validator
+from interlock.contract.values import ValidationError, attempt, copied_by_validation, detached, immutable, reasons, validator
 from interlock.errors import ContractViolation
 
 __all__ = ["END", "Ending", "Grant", "Node", "Read", "Row", "Step", "Target", "node"]
@@ -108,7 +109,14 @@ class Ending:
         self.fields = dict(fields)
         self.target = target
         self.validate = validator(outcome.__name__, {name: state[name].constrain(hint) for name, hint in fields.items()})
+        self.secret = frozenset(name for name in fields if is_secret(state[name].declared))
+        self._written = {name: state[name].hint for name in fields}
         self.shared = tuple(name for name, hint in fields.items() if not copied_by_validation(hint))
+
+    @cached_property
+    def write(self) -> Write:
+        """Write what this outcome wrote as JSON, for whoever listens."""
+        return record_writer(self.name, self._written)
 
 
 Step: TypeAlias = tuple[Ending, Values]
@@ -130,10 +138,17 @@ class Node:
         self.name = name
         self.run = run
         self.reads = reads
+        self.read_names = tuple(str(read) for read in reads)
+        self._read_hints = {str(read): bool if read.presence else read.field.hint for read in reads}
         self.grants = grants
         self.endings = endings
         self.read = _reader(reads)
         self._endings = {ending.outcome: ending for ending in endings}
+
+    @cached_property
+    def write_reads(self) -> Write:
+        """Write what this node is handed as JSON, for whoever listens."""
+        return record_writer(self.name, self._read_hints)
 
     @property
     def summary(self) -> str:
@@ -154,10 +169,9 @@ class Node:
         if ending is None:
             declared = ", ".join(f"'{ending.name}'" for ending in self.endings)
             raise ContractViolation(f"Returned '{type(outcome).__name__}', which is none of its outcomes: {declared}.")
-        try:
-            update = ending.validate(outcome.__dict__)
-        except ValidationError as error:
-            raise ContractViolation(f"Outcome '{ending.name}' does not fit the state: {reasons(error)}.") from error
+        update = attempt(ending.validate, outcome.__dict__)
+        if isinstance(update, ValidationError):
+            raise ContractViolation(f"Outcome '{ending.name}' does not fit the state: {reasons(update, secret=ending.secret)}.")
         for name in ending.shared:
             update[name] = detached(update[name])
         return ending, update

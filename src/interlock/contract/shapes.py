@@ -10,12 +10,27 @@ import re
 import sys
 import types
 import typing
-from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, Union, cast, get_args, get_origin
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
 
-__all__ = ["Hints", "covers", "describe", "hints", "is_record", "members", "note", "parts", "peel", "render"]
+__all__ = [
+    "Hints",
+    "asked_class",
+    "closed",
+    "covers",
+    "describe",
+    "hints",
+    "is_generic",
+    "is_record",
+    "members",
+    "note",
+    "parts",
+    "peel",
+    "render",
+]
 
 _QUALIFIERS = (Required, NotRequired, ReadOnly)
 
@@ -171,3 +186,18 @@ def note(item: Any) -> str:
     if callable(item) and not inspect.isclass(item):
         return f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', type(item).__qualname__)}"
     return re.sub(r" at 0x[0-9a-f]+", "", repr(item))
+
+
+def is_generic(hint: Any) -> bool:
+    """Tell whether a type is open: it has a type variable for a part."""
+    return isinstance(hint, TypeVar) or bool(getattr(hint, "__parameters__", ()))
+
+
+def closed(hint: Any, part: Any) -> Any:
+    """Put a class in the place of the type variable of an open type."""
+    return part if isinstance(hint, TypeVar) else hint[part]
+
+
+def asked_class(parameters: Mapping[str, Any]) -> str | None:
+    """Find the parameter that takes the class of what a method is to return: `schema: type[T]`."""
+    return next((name for name, hint in parameters.items() if get_origin(hint) is type), None)

@@ -14,13 +14,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
-from interlock.contract.labels import Label
+from interlock.contract.codec import Write, writer
+from interlock.contract.labels import Label, is_secret
 from interlock.contract.shapes import covers, hints, is_record, peel
 from interlock.contract.values import (
     ValidationError,
     Validator,
+    attempt,
     copied_by_validation,
     detached,
+    make_record,
     reasons,
     restorer,
     validator,
@@ -100,11 +103,13 @@ class Field:
         """Put a value that was written together with the one that is there, and hold the sum to the field's type."""
         reducer = cast("Reducer", self.reducer)
         try:
-            return self._validate(reducer(current, update))
-        except ValidationError as error:
-            raise ContractViolation(f"The reducer of field '{self.name}' made something else: {reasons(error)}.") from error
+            made = attempt(self._validate, reducer(current, update))
         except Exception as error:
             raise ContractViolation(f"The reducer of field '{self.name}' raised {type(error).__name__}.") from error
+        if isinstance(made, ValidationError):
+            told = "" if is_secret(self.declared) else f": {reasons(made)}"
+            raise ContractViolation(f"The reducer of field '{self.name}' made something else{told}.")
+        return made
 
     @cached_property
     def _validate(self) -> Callable[[Any], Any]:
@@ -165,7 +170,19 @@ class State:
         self._admit: Validator = validator("Input", {n: fields[n].annotated for n in takes}, partial=True)
         self._admits_copies = all(copied_by_validation(fields[name].hint) for name in takes)
         self._restore: dict[str, Validator] = {name: restorer(name, field.annotated) for name, field in fields.items()}
+        self.names = frozenset(fields)
         self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
+        self.secret = frozenset(name for name, field in fields.items() if is_secret(field.declared))
+
+    @cached_property
+    def write(self) -> Write:
+        """Write fields of the state as JSON, for whoever listens."""
+        return writer(self.record)
+
+    @cached_property
+    def record(self) -> Any:
+        """The fields as a TypedDict, any of which may be missing."""
+        return make_record("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
 
     def admit(self, given: Mapping[str, Any]) -> Values:
         """Take input from outside: known fields that are open to callers, of exactly their types."""
@@ -174,12 +191,12 @@ class State:
                 raise InputSchema(f"Field '{name}' is unknown; this graph takes {_listed(self.takes)}.")
             if name not in self.takes:
                 raise InputSchema(f"Field '{name}' cannot be set from outside; this graph takes {_listed(self.takes)}.")
-        try:
-            return self._admit(dict(given)) if self._admits_copies else detached(self._admit(dict(given)))
-        except ValidationError as error:
-            kinds = {one["type"] for one in error.errors(include_url=False, include_input=False)}
+        admitted = attempt(self._admit, dict(given))
+        if isinstance(admitted, ValidationError):
+            kinds = {one["type"] for one in admitted.errors(include_url=False, include_input=False)}
             refused = InputEncoding if kinds == {"string_unicode"} else InputSchema
-            raise refused(f"The input does not fit: {reasons(error)}.") from error
+            raise refused(f"The input does not fit: {reasons(admitted, secret=self.secret)}.")
+        return admitted if self._admits_copies else detached(admitted)
 
     def begin(self, given: Mapping[str, Any]) -> Values:
         """Return the state that a turn starts from."""
@@ -212,10 +229,10 @@ class State:
         """Turn stored values back into the declared types: a store keeps lists for tuples and dicts for records."""
         restored: Values = {}
         for name, value in values.items():
-            try:
-                restored.update(self._restore[name]({name: value}))
-            except ValidationError as error:
-                raise StateIncompatible(f"The stored state does not fit: {reasons(error)}.") from error
+            found = attempt(self._restore[name], {name: value})
+            if isinstance(found, ValidationError):
+                raise StateIncompatible(f"The stored state does not fit: {reasons(found, secret=self.secret)}.")
+            restored.update(found)
         return restored
 
 

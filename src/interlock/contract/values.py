@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -23,11 +23,15 @@ from interlock.contract.shapes import hints, is_record, peel
 __all__ = [
     "ValidationError",
     "Validator",
+    "attempt",
+    "changed_schema",
     "copied_by_validation",
     "detached",
     "immutable",
+    "make_record",
     "reasons",
     "restorer",
+    "strip_schema",
     "structure_validator",
     "validator",
     "value_validator",
@@ -47,7 +51,7 @@ T = TypeVar("T")
 
 def validator(name: str, fields: Mapping[str, Any], *, partial: bool = False) -> Validator:
     """Make a function that validates a mapping of exactly these fields and returns a new dict."""
-    return value_validator(_record(name, fields, strict=True, partial=partial))
+    return value_validator(make_record(name, fields, strict=True, partial=partial))
 
 
 def value_validator(hint: Any) -> Callable[[Any], Any]:
@@ -61,7 +65,7 @@ def value_validator(hint: Any) -> Callable[[Any], Any]:
 
 def structure_validator(hint: Any) -> Callable[[Any], Any]:
     """Make a function that validates what a value is made of, without the rules that a type adds to its structure."""
-    return _compiled(hint, lambda schema: _harden(_strip(schema)), CoreConfig(strict=True))
+    return _compiled(hint, lambda schema: _harden(strip_schema(schema)), CoreConfig(strict=True))
 
 
 def restorer(name: str, hint: Any) -> Validator:
@@ -69,32 +73,33 @@ def restorer(name: str, hint: Any) -> Validator:
 
     What was stored was valid, so the rules that a type adds to its structure are not run again.
     """
-    record = _record("Stored", {name: hint}, strict=False, partial=False)
+    record = make_record("Stored", {name: hint}, strict=False, partial=False)
     return _compiled(record, _loosen, CoreConfig())
 
 
-def _record(name: str, fields: Mapping[str, Any], *, strict: bool, partial: bool) -> Any:
-    make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
-    record = make_record(name, dict(fields), total=not partial)
+def make_record(name: str, fields: Mapping[str, Any], *, strict: bool, partial: bool) -> Any:
+    """Make a TypedDict that has these fields and no others."""
+    functional: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
+    record = functional(name, dict(fields), total=not partial)
     record.__pydantic_config__ = ConfigDict(strict=strict, extra="forbid")
     return record
 
 
 def _compiled(hint: Any, change: Callable[[dict[str, Any]], Any], config: CoreConfig) -> Callable[[Any], Any]:
     """Compile pydantic's schema of a type, changed. Without prebuilt parts: a model's own validator knows no change."""
-    schema = _changed(TypeAdapter[Any](hint).core_schema, change)
+    schema = changed_schema(TypeAdapter[Any](hint).core_schema, change)
     return SchemaValidator(schema, config, _use_prebuilt=False).validate_python
 
 
-def _changed(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+def changed_schema(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
     """Change every part of a pydantic schema that describes a type; values in it (defaults, literals) stay as they are."""
     if isinstance(schema, list | tuple):
         items = cast("list[Any]", schema)
-        return type(items)(_changed(item, change) for item in items)
+        return type(items)(changed_schema(item, change) for item in items)
     if not isinstance(schema, dict):
         return schema
     parts = cast("dict[str, Any]", schema)
-    made = {key: part if key in _VALUE_KEYS else _changed(part, change) for key, part in parts.items()}
+    made = {key: part if key in _VALUE_KEYS else changed_schema(part, change) for key, part in parts.items()}
     return change(made) if isinstance(made.get("type"), str) else made
 
 
@@ -103,7 +108,7 @@ _VALUE_KEYS = frozenset({"config", "default", "expected", "metadata", "serializa
 
 def _harden(schema: dict[str, Any]) -> dict[str, Any]:
     """Make a type strict to its last part."""
-    config = {**schema.get("config", {}), "strict": True, "revalidate_instances": "always"}
+    config = {**schema.get("config", {}), "strict": True, "revalidate_instances": "always", "validate_by_name": True}
     if schema["type"] in {"model", "dataclass"}:
         return {**schema, "config": config, "strict": True, "revalidate_instances": "always"}
     if schema["type"] == "typed-dict":
@@ -120,10 +125,10 @@ def _loosen(schema: dict[str, Any]) -> dict[str, Any]:
     if schema["type"] in {"model", "dataclass"}:
         config = {**schema.get("config", {}), "revalidate_instances": "always"}
         return {**schema, "config": config, "revalidate_instances": "always"}
-    return _strip(schema)
+    return strip_schema(schema)
 
 
-def _strip(schema: dict[str, Any]) -> dict[str, Any]:
+def strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Take the functions off a type that its author put there; pydantic's own are part of the structure."""
     if schema["type"] not in {"function-after", "function-before", "function-wrap"}:
         return schema
@@ -133,11 +138,24 @@ def _strip(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema["schema"], **({"ref": schema["ref"]} if "ref" in schema else {})}
 
 
-def reasons(error: ValidationError) -> str:
-    """Say what is wrong with a value, without the value: it may be secret."""
-    return "; ".join(
-        f"'{'.'.join(str(part) for part in e['loc'])}': {e['msg']}" for e in error.errors(include_url=False, include_input=False)
+def reasons(error: ValidationError, *, secret: Container[str] = ()) -> str:
+    """Say what is wrong with a value, without the value: it may be secret. Of a secret field not even where in it."""
+    told = (
+        (e["loc"][:1] if e["loc"] and str(e["loc"][0]) in secret else e["loc"], e["msg"])
+        for e in error.errors(include_url=False, include_input=False, include_context=False)
     )
+    return "; ".join(dict.fromkeys(f"'{'.'.join(map(str, where))}': {what}" for where, what in told))
+
+
+def attempt(validate: Callable[[Any], T], value: Any) -> T | ValidationError:
+    """Validate a value; return what is wrong with it, so that no error of ours is raised while that one is about.
+
+    It would be dragged along, and tells the value.
+    """
+    try:
+        return validate(value)
+    except ValidationError as error:
+        return error
 
 
 def immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:

@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock.capabilities.model import ModelRequest
 from interlock.contract import Graph
 from interlock.runtime.proof import Invariant
 from interlock.runtime.reply import Reply
+from interlock.runtime.rules import Rules
 
 __all__ = ["Agent", "Scene"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A telling turn for the tour: what is said, and the code of the error it ends in, if it does."""
+    """A telling turn for the tour: what is said, the code of the error it ends in, if it does, and settings of its own."""
 
     title: str
     text: str
     error: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     """A named agent.
 
-    `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text and session id
-    into input fields, `reply` turns the final state into the reply. `offline` are the rules that stand in for a model,
-    `document` the architecture document that the rows are held to, `invariants` what it promises beyond its contracts,
-    `scenes` the turns that the tour shows.
+    `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text, or fields, and
+    the session id into input fields, `reply` turns the final state into the reply. `offline` are the rules that stand in
+    for a model, `document` the architecture document that the rows are held to, `invariants` what it promises beyond its
+    contracts, `scenes` the turns that the tour shows.
     """
 
     name: str
     summary: str
     graphs: Sequence[Graph]
     entries: Mapping[str | None, Graph]
-    admit: Callable[[str, str], Mapping[str, Any]]
+    admit: Callable[[str | Mapping[str, Any], str], Mapping[str, Any]]
     reply: Callable[[Mapping[str, Any]], Reply]
-    offline: Callable[[ModelRequest], str] | None = None
+    offline: Rules = field(default_factory=Rules)
     document: Path | None = None
     invariants: Sequence[Invariant] = ()
     scenes: Sequence[Scene] = ()

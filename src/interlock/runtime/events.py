@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypedDict
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeAlias
 
-from pydantic_core import to_jsonable_python
+from typing_extensions import TypedDict
 
-__all__ = ["Event", "Events", "Sink", "plain"]
+from interlock.capabilities.model import Piece, joined
+from interlock.contract.codec import Write, writer
+from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
+
+__all__ = ["Event", "Events", "Run", "Sink", "Watcher", "hide"]
 
 
 class Event(TypedDict):
@@ -23,77 +29,159 @@ class Event(TypedDict):
     data: dict[str, Any]
 
 
+_WRITE_PIECE = writer(Piece)
+
 Sink: TypeAlias = Callable[[Event], None]
 
 
-def plain(value: Any) -> Any:
-    """Turn a value into plain JSON data; a number that JSON does not have becomes null."""
-    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
+class Watcher(Protocol):
+    """Somebody of the runtime's own who follows the events, those of every capability call too: traces, logs."""
+
+    def see(self, event: Event) -> None:
+        """Take notice of an event."""
+        ...
+
+
+def hide(values: Mapping[str, Any], secret: frozenset[str]) -> Mapping[str, Any]:
+    """Put a mark in the place of secret fields."""
+    return {name: REDACTED if name in secret else value for name, value in values.items()} if secret else values
 
 
 class Run:
     """Something with a beginning and an end: the turn, a node, a capability call."""
 
-    def __init__(self, events: Events, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any]) -> None:
+    has_ended = False
+    _started = False
+    _text: StreamRedactor | None = None
+    _hid = False
+
+    def __init__(
+        self, events: Events, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any], *, public: bool = True
+    ) -> None:
         self._events = events
         self._kind = kind
         self._name = name
         self._metadata = metadata
-        self.run_id = events.next_run_id()
+        self._public = public
+        self.run_id = events.next_run_id() if public else events.next_hidden_id()
         self.parents = parents
-        self._started = False
 
-    def start(self, given: Any) -> Run:
+    def start(self, given: Any, write: Write | None = None) -> Run:
+        """Tell that it begins, with what."""
         self._started = True
-        self._send("start", {"input": plain(given)})
+        self._send("start", "input", given, write)
         return self
 
-    def end(self, result: Any) -> None:
-        self._send("end", {"output": plain(result)})
+    def stream(self, piece: Any) -> None:
+        """Tell of a piece of what comes in pieces; text that may be part of a secret waits for the next piece."""
+        if self._text is None:
+            self._text = StreamRedactor(self._events.redactor)
+        if isinstance(piece, str):
+            piece = Piece(text=piece)
+        if not isinstance(piece, Piece):
+            self._hid |= self._text.hides(piece)
+            self._send("stream", "chunk", REDACTED if self._hid else piece)
+            return
+        shown = self._text.feed(piece.text)
+        if shown or piece.calls or piece.usage:
+            self._send("stream", "chunk", dataclasses.replace(piece, text=shown), _WRITE_PIECE)
+
+    def end_stream(self, pieces: Sequence[Any]) -> None:
+        """Tell that everything has come."""
+        if pieces and all(isinstance(piece, Piece) for piece in pieces):
+            self.end(joined(pieces))
+        elif pieces and all(isinstance(piece, str) for piece in pieces):
+            self.end("".join(pieces))
+        else:
+            self.end(REDACTED if self._hid else pieces)
+
+    def end(self, result: Any, write: Write | None = None) -> None:
+        """Tell that it has ended, with what."""
+        self._flush()
+        self.has_ended = True
+        self._send("end", "output", result, write)
 
     def error(self, code: str, message: str) -> None:
         if not self._started:
             self.start({})
-        self._send("error", {"error": {"code": code, "message": message}})
+        self._flush()
+        self.has_ended = True
+        self._send_plain("error", {"error": {"code": code, "message": self._events.redactor.text(message)}})
+
+    def cancel(self) -> None:
+        self.error("cancelled", "The turn was cancelled.")
 
     def child(self, kind: str, name: str, metadata: Mapping[str, Any] | None = None) -> Run:
         """Make a run inside this one."""
         return Run(self._events, kind, name, [*self.parents, self.run_id], metadata or self._metadata)
 
-    def _send(self, moment: str, data: dict[str, Any]) -> None:
-        self._events.send(
-            Event(
-                event=f"on_{self._kind}_{moment}",
-                name=self._name,
-                run_id=self.run_id,
-                parent_ids=list(self.parents),
-                tags=[],
-                metadata=dict(self._metadata),
-                data=data,
-            )
-        )
+    def call(self, kind: str | None, name: str) -> Run | None:
+        """Make the run of a capability call: one that the capability does not show is for watchers only."""
+        if kind is not None:
+            return self.child(kind, name)
+        if not self._events.is_watched:
+            return None
+        return Run(self._events, "capability", name, [*self.parents, self.run_id], self._metadata, public=False)
+
+    def _flush(self) -> None:
+        rest = self._text.flush() if self._text is not None and not self._hid else ""
+        if rest:
+            self._send("stream", "chunk", Piece(text=rest), _WRITE_PIECE)
+
+    def end_plain(self, result: Any) -> None:
+        """Tell that it has ended, with what is JSON data and has no secrets."""
+        self.has_ended = True
+        self._send_plain("end", {"output": result})
+
+    def _send(self, moment: str, what: str, value: Any, write: Write | None = None) -> None:
+        self._send_plain(moment, {what: self._events.redactor.plain(value, write)})
+
+    def _send_plain(self, moment: str, data: dict[str, Any]) -> None:
+        event: Event = {
+            "event": f"on_{self._kind}_{moment}",
+            "name": self._name,
+            "run_id": self.run_id,
+            "parent_ids": list(self.parents),
+            "tags": [],
+            "metadata": dict(self._metadata),
+            "data": data,
+        }
+        self._events.send(event, public=self._public)
 
 
 class Events:
     """Where the events of one turn go. Their ids follow from the turn's, so that a repeated turn repeats them."""
 
-    def __init__(self, turn: str, sink: Sink) -> None:
-        self._namespace = uuid.uuid5(uuid.NAMESPACE_OID, turn)
-        self._runs = 0
+    def __init__(self, turn: str, *, sink: Sink | None, watchers: Sequence[Watcher] = (), redactor: Redactor) -> None:
+        digits = hashlib.sha256(turn.encode("utf-8", "surrogatepass")).hexdigest()
+        self._prefix = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
+        self._runs = self._hidden = 0
         self._sink = sink
+        self._watchers = watchers
+        self.redactor = redactor
+        self.is_watched = bool(watchers)
         self.broken: Exception | None = None
 
     def turn(self, name: str, metadata: Mapping[str, Any]) -> Run:
         """Make the run that every other run of the turn is inside."""
-        return Run(self, "chain", name, [], metadata)
+        return Run(self, "chain", name, [], self.redactor.data(dict(metadata)))
 
     def next_run_id(self) -> str:
+        """Count, after a beginning that is the turn's own."""
         self._runs += 1
-        return str(uuid.uuid5(self._namespace, str(self._runs)))
+        return f"{self._prefix}{self._runs:012x}"
 
-    def send(self, event: Event) -> None:
+    def next_hidden_id(self) -> str:
+        """Count what only watchers see: it does not disturb the ids of the rest."""
+        self._hidden += 1
+        return f"{self._prefix}f{self._hidden:011x}"
+
+    def send(self, event: Event, *, public: bool) -> None:
         """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""
-        if self.broken is not None:
+        for watcher in self._watchers:
+            with suppress(Exception):  # a trace that cannot be written is no reason to end a turn
+                watcher.see(event)
+        if not public or self._sink is None or self.broken is not None:
             return
         try:
             self._sink(event)

@@ -3,67 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlock.capabilities.capability import event_kind, methods
+from interlock.capabilities.capability import is_stream, methods
 from interlock.contract import Graph
 from interlock.contract.node import Node
-from interlock.contract.shapes import hints, render
-from interlock.contract.values import ValidationError, reasons, value_validator
-from interlock.errors import CapabilityError, CapabilityResultInvalid, ContractError, ContractViolation, InterlockError, Problem
-from interlock.runtime.events import Run
+from interlock.contract.shapes import render
+from interlock.errors import ContractError, Problem, ReplayDiverged
+from interlock.runtime.method import Method
+from interlock.runtime.scope import Scope, Stream
 
-__all__ = ["Gate", "Scope"]
-
-
-class Scope:
-    """One run of one node: while it is open, the node may use what it was granted."""
-
-    __slots__ = ("is_open", "node", "run")
-
-    def __init__(self, node: str, run: Run | None) -> None:
-        self.node = node
-        self.run = run
-        self.is_open = True
-
-
-def _method(capability: type, name: str, made: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """Make a handle's method: the way of every call through the gate, until it is `made`."""
-    called = f"{capability.__name__}.{name}"
-    event = event_kind(capability, name)
-    validate = value_validator(hints(getattr(capability, name)).resolved["return"])
-
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        scope: Scope = self._scope
-        if not scope.is_open:
-            raise ContractViolation(f"'{called}' was called after node '{scope.node}' had ended.")
-        run: Run | None = None
-        if event is not None and scope.run is not None:
-            run = scope.run.child(event, called).start([*args, *kwargs.values()])
-        try:
-            result = validate(await made(*args, **kwargs))
-        except Exception as error:
-            failure = _typed(error, called)
-            if run is not None:
-                run.error(failure.code, failure.message)
-            if failure is error:
-                raise
-            raise failure from error
-        if run is not None:
-            run.end(result)
-        return result
-
-    return call
-
-
-def _typed(error: Exception, called: str) -> InterlockError:
-    """Make a typed error of whatever an adapter raised or returned."""
-    if isinstance(error, InterlockError):
-        return error
-    if isinstance(error, ValidationError):
-        return CapabilityResultInvalid(f"'{called}' returned something else: {reasons(error)}.")
-    return CapabilityError(f"'{called}' failed: {type(error).__name__}.")
+__all__ = ["Gate"]
 
 
 class _Handle:
@@ -75,20 +26,44 @@ class _Handle:
         self._scope = scope
 
 
-def _handle_class(capability: type, adapter: object) -> type[_Handle]:
+def _handle_class(capability: type, adapter: object | None) -> type[_Handle]:
     """Make the class of the handles on one adapter. The adapter itself cannot be reached through them."""
-    body: dict[str, Any] = {name: _method(capability, name, getattr(adapter, name)) for name in methods(capability)}
+    body = {name: _way(Method(capability, name, _nobody if adapter is None else getattr(adapter, name))) for name in methods(capability)}
     return type(capability.__name__, (_Handle,), {"__slots__": (), **body})
 
 
-class Gate:
-    """A graph's capabilities, each granted exactly once, handed to nodes for as long as they run."""
+def _way(method: Method) -> Callable[..., Any]:
+    """Make a handle's method."""
 
-    def __init__(self, graph: Graph, grants: Mapping[type, object]) -> None:
-        problems = [problem for capability in graph.capabilities for problem in _problems(graph, capability, grants)]
-        if problems:
-            raise ContractError(problems)
-        handles = {capability: _handle_class(capability, grants[capability]) for capability in graph.capabilities}
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method.call(self._scope, args, kwargs)
+
+    def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+        opened = Stream(self._scope, method.called, method.stream(self._scope, args, kwargs))
+        self._scope.streams.append(opened)
+        return opened
+
+    return stream if method.is_stream else call
+
+
+def _nobody(*_args: Any, **_kwargs: Any) -> Any:
+    raise ReplayDiverged("A turn that is replayed makes no calls.")
+
+
+class Gate:
+    """A graph's capabilities, each granted exactly once, handed to nodes for as long as they run.
+
+    A gate without grants lets nothing out: it is for turns whose ledger has every call.
+    """
+
+    def __init__(self, graph: Graph, grants: Mapping[type, object] | None) -> None:
+        if grants is not None:
+            problems = [problem for capability in graph.capabilities for problem in _problems(graph, capability, grants)]
+            if problems:
+                raise ContractError(problems)
+        handles = {
+            capability: _handle_class(capability, None if grants is None else grants[capability]) for capability in graph.capabilities
+        }
         self._handles = {node.name: {grant.parameter: handles[grant.capability] for grant in node.grants} for node in graph.nodes.values()}
 
     def open(self, node: Node, scope: Scope) -> dict[str, Any]:
@@ -103,13 +78,21 @@ def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> 
         fix = f"pass Interlock(grants={{{capability.__name__}: ...}}), or --grants MODULE:NAME on the command line."
         return [Problem("not_granted", says, fix, graph.name)]
     adapter = grants[capability]
-    missing = [name for name in methods(capability) if not inspect.iscoroutinefunction(getattr(adapter, name, None))]
     return [
         Problem(
             "bad_grant",
-            f"'{render(type(adapter))}' is granted as '{capability.__name__}' but has no async method '{name}'.",
+            f"'{render(type(adapter))}' is granted as '{capability.__name__}' but has no {_kind(declared)} '{name}'.",
             "add the method.",
             graph.name,
         )
-        for name in missing
+        for name, declared in methods(capability).items()
+        if not _fits(declared, getattr(adapter, name, None))
     ]
+
+
+def _kind(declared: Callable[..., Any]) -> str:
+    return "async generator" if is_stream(declared) else "async method"
+
+
+def _fits(declared: Callable[..., Any], found: Any) -> bool:
+    return inspect.isasyncgenfunction(found) if is_stream(declared) else inspect.iscoroutinefunction(found)

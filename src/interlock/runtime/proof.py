@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from interlock.capabilities.model import ModelResponse
+from interlock.capabilities.backend import ModelResponse
 from interlock.runtime.events import Event
 from interlock.runtime.turn import TurnResult
 

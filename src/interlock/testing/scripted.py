@@ -2,24 +2,142 @@
 
 from __future__ import annotations
 
-from interlock.capabilities.model import ModelRequest, ModelResponse
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["ScriptedModel"]
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, field_validator
+
+from interlock.capabilities.backend import ModelRequest, ModelResponse
+from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool, ToolCall, joined
+from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable, SettingsInvalid
+from interlock.runtime.rules import in_pieces
+
+__all__ = ["Scripted", "ScriptedModel"]
+
+T = TypeVar("T", bound=BaseModel)
+
+Scripted: TypeAlias = "str | ModelReply | ModelResponse | BaseModel | dict[str, Any] | list[Piece | str | Exception] | Exception"
+"""What a script has: text, a reply, a decision, a list of what a stream yields, an exception to raise; a response is for `generate`."""
+
+_NAME = "scripted"
+_ERRORS: dict[str, type[ModelError]] = {kind.code: kind for kind in (ModelTimeout, ModelUnavailable, ModelRefused, ModelOutputInvalid)}
 
 
 class ScriptedModel:
-    """Gives its replies one after the other, the last one for ever: text, a whole response, or an exception to raise."""
+    """Gives its replies one after the other, the last one for ever, whichever way it is asked."""
 
-    def __init__(self, *replies: str | ModelResponse | Exception) -> None:
+    def __init__(self, *replies: Scripted) -> None:
         self._replies = list(replies) or ["ok"]
         self.requests: list[ModelRequest] = []
+        self.messages: list[tuple[Message, ...]] = []
+
+    @classmethod
+    def read(cls, path: Path) -> ScriptedModel:
+        """Read a script: a JSON list of texts, `{"text", "calls"}`, `{"decide": {...}}` and `{"error": "model_timeout"}`."""
+        try:
+            lines = _SCRIPT.validate_json(path.read_bytes(), strict=True)
+        except OSError as error:
+            raise SettingsInvalid(f"The script '{path}' cannot be read ({type(error).__name__}).") from error
+        except ValidationError as error:
+            where = ".".join(str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"])
+            raise SettingsInvalid(f"The script '{path}' is not a JSON list of replies: see {where or 'its syntax'}.") from error
+        return cls(*(line if isinstance(line, str) else line.reply() for line in lines))
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
-        """Give the next reply."""
+        """Give the next reply as a response."""
         self.requests.append(request)
+        reply = self._next()
+        if isinstance(reply, ModelResponse):
+            return reply
+        return ModelResponse(status="success", output=_reply(reply).text, metadata={"backend": _NAME, "trace_id": request.trace_id})
+
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:  # noqa: ARG002 - it is scripted
+        """Give the next reply."""
+        self.messages.append(tuple(messages))
+        return _reply(self._next())
+
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:  # noqa: ARG002 - it is scripted
+        """Give the next reply in the pieces of the script, else word by word."""
+        self.messages.append(tuple(messages))
+        reply = self._next()
+        for piece in reply if isinstance(reply, list) else in_pieces(_reply(reply)):
+            yield _piece(piece)
+
+    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
+        """Give the next reply as a decision: an instance, or what validates as one."""
+        self.messages.append(tuple(messages))
+        reply = self._next()
+        if isinstance(reply, schema):
+            return Decision(value=reply, model=_NAME)
+        try:
+            value = schema.model_validate(reply) if isinstance(reply, dict) else schema.model_validate_json(_reply(reply).text)
+        except ValidationError as error:
+            raise ModelOutputInvalid(f"The script's reply is not a '{schema.__name__}'.") from error
+        return Decision(value=value, model=_NAME)
+
+    def _next(self) -> Scripted:
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         if isinstance(reply, Exception):
             raise reply
-        if isinstance(reply, ModelResponse):
-            return reply
-        return ModelResponse(status="success", output=reply, metadata={"backend": "scripted", "trace_id": request.trace_id})
+        return reply
+
+
+def _reply(scripted: Scripted) -> ModelReply:
+    """Say as a whole what stands in a script."""
+    match scripted:
+        case ModelReply():
+            return scripted
+        case str():
+            return ModelReply(text=scripted, model=_NAME)
+        case dict():
+            return ModelReply(text=_JSON.dump_json(scripted).decode(), model=_NAME)
+        case BaseModel():
+            return ModelReply(text=scripted.model_dump_json(), model=_NAME)
+        case list():
+            return joined(_piece(piece) for piece in scripted)
+        case _:
+            raise TypeError(f"A script's '{type(scripted).__name__}' is for 'generate' only.")
+
+
+def _piece(scripted: Piece | str | Exception) -> Piece:
+    if isinstance(scripted, Exception):
+        raise scripted
+    return Piece(text=scripted, model=_NAME) if isinstance(scripted, str) else scripted
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Said(_Line):
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+    def reply(self) -> Scripted:
+        return ModelReply(text=self.text, calls=self.calls, model=_NAME)
+
+
+class _Decided(_Line):
+    decide: dict[str, JsonValue]
+
+    def reply(self) -> Scripted:
+        return self.decide
+
+
+class _Failed(_Line):
+    error: str
+
+    @field_validator("error")
+    @classmethod
+    def _check_error(cls, code: str) -> str:
+        if code not in _ERRORS:
+            raise ValueError(f"one of {', '.join(_ERRORS)}")
+        return code
+
+    def reply(self) -> Scripted:
+        return _ERRORS[self.error]()
+
+
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_SCRIPT: TypeAdapter[list[str | _Said | _Decided | _Failed]] = TypeAdapter(list[str | _Said | _Decided | _Failed])

@@ -16,6 +16,7 @@ from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
 from interlock.runtime.events import Event, Events
+from interlock.runtime.redaction import Redactor
 from interlock.testing import CountingIds, ScriptedModel
 
 KEYS = {"event", "name", "run_id", "parent_ids", "tags", "metadata", "data"}
@@ -174,8 +175,9 @@ async def test_run_ids_repeat_when_the_turn_id_repeats_and_only_then(engine: Eng
 
 @given(turns=st.lists(st.text(), min_size=2, max_size=2, unique=True), runs=st.integers(min_value=1, max_value=20))
 def test_run_ids_are_never_shared_by_two_runs(turns: list[str], runs: int):
-    made = [events.next_run_id() for events in (Events(turn, lambda _: None) for turn in turns) for _ in range(runs)]
-    assert len(set(made)) == 2 * runs
+    streams = [Events(turn, sink=None, redactor=Redactor()) for turn in turns]
+    made = [next_id() for events in streams for next_id in (events.next_run_id, events.next_hidden_id) for _ in range(runs)]
+    assert len(set(made)) == 4 * runs
 
 
 async def test_events_come_while_things_happen(engine: EngineName):

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
-from interlock.capabilities.model import Metadata, ModelRequest, ModelResponse
+from pydantic import BaseModel
 
-__all__ = ["OfflineModelBackend", "Rules"]
+from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool
+from interlock.errors import ModelOutputInvalid
+from interlock.runtime.rules import Rules, in_pieces
 
-Rules: TypeAlias = Callable[[ModelRequest], str]
+__all__ = ["OfflineModel"]
+
+T = TypeVar("T", bound=BaseModel)
+
+_NAME = "offline rules"
 
 
-class OfflineModelBackend:
-    """Answers by an agent's own rules and says so in the metadata."""
+class OfflineModel:
+    """Answers by an agent's own rules and says so: whoever reads `model` reads "offline rules"."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
-        self._rules = rules or _nothing_to_say
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
 
-    async def generate(self, request: ModelRequest) -> ModelResponse:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
         """Answer by the rules."""
-        metadata: Metadata = {"backend": "offline rules", "trace_id": request.trace_id}
-        return ModelResponse(status="success", output=self._rules(request), metadata=metadata)
+        reply = self._rules.reply(messages, tools)
+        return ModelReply(text=reply, model=_NAME) if isinstance(reply, str) else replace(reply, model=_NAME)
 
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+        """Answer by the rules, word by word."""
+        for piece in in_pieces(await self.reply(messages, tools=tools)):
+            yield piece
 
-def _nothing_to_say(_request: ModelRequest) -> str:
-    return "No language model is configured."
+    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
+        """Decide by the rules."""
+        value: object = self._rules.decide(messages, schema)
+        if not isinstance(value, schema):
+            raise ModelOutputInvalid(f"The offline rules decided on a '{type(value).__name__}', not on a '{schema.__name__}'.")
+        return Decision(value=value, model=_NAME)

@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from interlock.agents.sam import offline
 from interlock.agents.sam.graph import sam
-from interlock.agents.sam.invariants import INVARIANTS, NOT_A_PICTURE
+from interlock.agents.sam.invariants import INVARIANTS
+from interlock.agents.sam.offline import SamRules
+from interlock.agents.sam.scenes import SCENES
 from interlock.agents.sam.state import Response
-from interlock.runtime.agent import Agent, Scene
+from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Fault, Reply
 
 __all__ = ["agent"]
 
 
-def _admit(text: str, session: str) -> dict[str, Any]:
-    return {"raw_input": text, "conversation_id": session}
+def _admit(given: str | Mapping[str, Any], session: str) -> Mapping[str, Any]:
+    fields = {"raw_input": given} if isinstance(given, str) else given
+    return {"conversation_id": session, **fields}
 
 
 def _reply(state: Mapping[str, Any]) -> Reply:
@@ -35,11 +37,8 @@ agent = Agent(
     entries={None: sam},
     admit=_admit,
     reply=_reply,
-    offline=offline.reply,
+    offline=SamRules(),
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
-    scenes=(
-        Scene(title="text in, one model call, a reply", text="What does an interlocking do?"),
-        Scene(title="a damaged image: typed, and the model is never asked", text=NOT_A_PICTURE, error="media_malformed"),
-    ),
+    scenes=SCENES,
 )

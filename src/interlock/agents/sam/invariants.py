@@ -8,7 +8,7 @@ from typing import get_args
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import ErrorType
 from interlock.capabilities import Memory, ModelResponse
-from interlock.runtime.events import plain
+from interlock.runtime.plain import plain
 from interlock.runtime.proof import Finding, Invariant, Lab, Observed
 
 __all__ = ["INVARIANTS"]

@@ -25,10 +25,10 @@ from interlock.agents.sam.state import (
     Success,
 )
 from interlock.capabilities import Clock, Ids, Images, ModelBackend, ModelRequest, ModelResponse, Transcriber
-from interlock.capabilities.model import Metadata
+from interlock.capabilities.backend import Metadata
 from interlock.contract import Present
-from interlock.errors import CapabilityError, MediaMalformed
-from interlock.runtime.media import DataUri, sniff
+from interlock.errors import CapabilityError, MediaBomb, MediaMalformed, MediaUnsupported, ModelError, ModelTimeout
+from interlock.runtime.media import DataUri, check_audio, sniff
 
 __all__ = [
     "IMAGE_PROMPT",
@@ -55,6 +55,7 @@ MESSAGES: dict[ErrorType, str] = {
     "invalid_output": "The model gave no usable answer.",
     "unsupported_media": "This kind of input cannot be handled here.",
     "media_malformed": "The media is damaged or is not what it is declared to be.",
+    "media_bomb": "The media is small, but what it would unpack to is not.",
     "input_too_large": f"The text is longer than {MAX_TEXT:,} characters.",
     "input_empty": "There is nothing in the input to answer.",
 }
@@ -93,24 +94,11 @@ async def task_preprocessing_node(input_type: InputType, raw_input: str, *, tran
     uri = DataUri.read(raw_input)
     if uri is None:
         return _ready(raw_input)
-    if input_type == "text" and not uri.media_type.startswith("text/"):
-        return _useless("unsupported_media")
-    content = uri.content()
-    if content is None:
-        return _useless("media_malformed")
-    if input_type == "text":
-        try:
-            return _ready(content.decode())
-        except UnicodeDecodeError:
-            return _useless("media_malformed")
-    if sniff(content) != uri.media_type:
-        return _useless("media_malformed" if uri.is_known or sniff(content) else "unsupported_media")
     try:
-        if input_type == "audio":
-            return _ready(await transcriber.transcribe(content, media_type=uri.media_type))
-        image = await images.normalise(content, media_type=uri.media_type)
-        return Preprocessed(preprocessing_result=PreprocessingResult(content=image))
-    except MediaMalformed:
+        return await _from_uri(uri, input_type, transcriber=transcriber, images=images)
+    except MediaBomb:
+        return _useless("media_bomb")
+    except (MediaMalformed, UnicodeDecodeError):
         return _useless("media_malformed")
     except CapabilityError:
         return _useless("unsupported_media")
@@ -125,7 +113,11 @@ async def model_call_node(
         request = ModelRequest(prompt=IMAGE_PROMPT, image=content, trace_id=trace_id)
     else:
         request = ModelRequest(prompt=content, trace_id=trace_id)
-    response = await model.generate(request)
+    try:
+        response = await model.generate(request)
+    except ModelError as error:  # the backend says so by a response; the gate, whose time is up before, by an error
+        error_type = "timeout" if isinstance(error, ModelTimeout) else "backend_unavailable"
+        response = ModelResponse(status="recoverable_error", error_type=error_type)
     return Answered(model_response=response) if response.status == "success" else Refused(model_response=response)
 
 
@@ -169,10 +161,30 @@ async def format_response_node(
     )
 
 
-def _ready(text: str) -> Preprocessed:
+async def _from_uri(uri: DataUri, input_type: InputType, *, transcriber: Transcriber, images: Images) -> Preprocessed:
+    if input_type == "text" and not uri.media_type.startswith("text/"):
+        raise MediaUnsupported
+    content = uri.content()
+    if content is None:
+        raise MediaMalformed
+    if input_type == "text":
+        return _ready(content.decode())
+    if sniff(content) != uri.media_type:
+        raise MediaMalformed if uri.is_known or sniff(content) else MediaUnsupported
+    if input_type == "audio":
+        check_audio(content, media_type=uri.media_type)
+        return _ready(await transcriber.transcribe(content, media_type=uri.media_type), when_empty="media_malformed")
+    image = await images.normalise(content, media_type=uri.media_type)
+    made = DataUri.read(image)
+    if made is None or made.kind != "image":
+        raise MediaMalformed
+    return Preprocessed(preprocessing_result=PreprocessingResult(content=image))
+
+
+def _ready(text: str, *, when_empty: InputProblem = "input_empty") -> Preprocessed:
     normalised = _normalised(text)
     if not normalised:
-        return _useless("input_empty")
+        return _useless(when_empty)
     if len(normalised) > MAX_TEXT:
         return _useless("input_too_large")
     return Preprocessed(preprocessing_result=PreprocessingResult(content=normalised))

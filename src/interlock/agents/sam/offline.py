@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from interlock.capabilities.model import ModelRequest
+from collections.abc import Sequence
 
-__all__ = ["reply"]
+from interlock.capabilities import Message, Tool
+from interlock.runtime.rules import Rules
+
+__all__ = ["SamRules"]
 
 
-def reply(request: ModelRequest) -> str:
-    """Answer by rule: say what came in."""
-    if request.image is not None:
-        return f"An image came in ({len(request.image):,} characters of data URI). No language model is configured to look at it."
-    words = len(request.prompt.split())
-    return f"You said: “{request.prompt}” ({words} {'word' if words == 1 else 'words'}). No language model is configured to say more."
+class SamRules(Rules):
+    """Answers by saying what came in."""
+
+    def reply(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str:  # noqa: ARG002 - sam has no tools
+        """Say what came in."""
+        said = messages[-1]
+        if said.images:
+            return f"An image came in ({len(said.images[0]):,} characters of data URI). No language model is configured to look at it."
+        words = len(said.text.split())
+        return f"You said: “{said.text}” ({words} {'word' if words == 1 else 'words'}). No language model is configured to say more."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from interlock.capabilities.model import Metadata, ModelErrorType, ModelResponse
+from interlock.capabilities.backend import Metadata, ModelErrorType, ModelResponse
 from interlock.contract import Control, Outcome, Untrusted
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
 
 InputType = Literal["text", "audio", "image"]
 Command = Literal["preprocess", "call_model", "success", "failure"]
-InputProblem = Literal["unsupported_media", "media_malformed", "input_too_large", "input_empty"]
+InputProblem = Literal["unsupported_media", "media_malformed", "media_bomb", "input_too_large", "input_empty"]
 ErrorType = Literal[ModelErrorType, InputProblem]
 
 

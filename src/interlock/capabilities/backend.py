@@ -1,0 +1,58 @@
+"""One question to a language model, and its answer: a failure of the model is a value here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from interlock.capabilities.capability import Capability, emits
+from interlock.capabilities.model import Usage
+
+__all__ = ["Metadata", "ModelBackend", "ModelErrorType", "ModelRequest", "ModelResponse", "ModelStatus"]
+
+ModelStatus = Literal["success", "recoverable_error", "fatal_error"]
+Metadata: TypeAlias = dict[str, str | int | float | bool | None]
+ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output"]
+
+
+@dataclass(kw_only=True)
+class ModelRequest:
+    """What is asked of the model."""
+
+    task: str = "respond"
+    prompt: str
+    image: str | None = None
+    """A normalised image as a data URI: a content block beside the prompt."""
+    context: str | None = None
+    constraints: Metadata | None = None
+    timeout_s: float = 30.0
+    trace_id: str | None = None
+
+
+@dataclass(kw_only=True)
+class ModelResponse:
+    """What came back. A failure is a value here, not an exception."""
+
+    status: ModelStatus
+    output: str | None = None
+    error_type: ModelErrorType | None = None
+    metadata: Metadata | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """How many tokens it took, where the backend says so in the metadata."""
+        metadata = self.metadata or {}
+        if "input_tokens" not in metadata and "output_tokens" not in metadata:
+            return None
+        counts = [metadata.get(name) for name in ("input_tokens", "output_tokens")]
+        given, made = (count if isinstance(count, int) else 0 for count in counts)
+        return Usage(input_tokens=given, output_tokens=made)
+
+
+class ModelBackend(Capability, Protocol):
+    """Answers one request and never raises for a failure of the model."""
+
+    @emits("chat_model")
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        """Ask the model once."""
+        ...

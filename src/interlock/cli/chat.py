@@ -1,0 +1,236 @@
+"""interlock chat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from interlock.cli.run import as_text
+from interlock.cli.screen import console, is_terminal, print_error, print_line, safe
+from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
+from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
+from interlock.runtime.events import Event
+from interlock.runtime.plain import plain
+from interlock.runtime.turn import TurnResult
+from interlock.wiring import Interlock
+
+__all__ = ["chat"]
+
+HELP = {
+    "/state": "what the agent knows after the last turn",
+    "/path": "the nodes that the last turn went through",
+    "/events": "what happened in the last turn",
+    "/help": "this",
+    "/quit": "leave (or Ctrl-D)",
+}
+
+
+def chat(  # noqa: PLR0917 - the command line's options
+    agent: AgentArgument,
+    session: Annotated[str | None, typer.Option(help="The session to go on with; a new one where it is left out.")] = None,
+    model: ModelOption = None,
+    engine: EngineOption = None,
+    role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
+    grants: GrantsOption = None,
+) -> None:
+    """Talk to an agent, line by line: its answer as it comes, and the node that it is in. Ctrl-C ends a turn, Ctrl-D the chat."""
+    app = open_app(grants, model=model, engine=engine)
+    asyncio.run(closing(app, Chat(app, agent, session=session, role=role).talk()))
+
+
+class Chat:
+    """A conversation on the terminal, or with a pipe: then one line in is one answer out."""
+
+    def __init__(self, app: Interlock, agent: str, *, session: str | None, role: str | None) -> None:
+        self._app = app
+        self._name = agent
+        self._target = target(agent)
+        self._session = session
+        self._role = role
+        self._last: TurnResult | None = None
+        self._events: list[Event] = []
+        self._screen = console()
+        self._commands: dict[str, Callable[[], None]] = {
+            "/state": self._show_state,
+            "/path": self._show_path,
+            "/events": self._show_events,
+            "/help": self._show_help,
+        }
+
+    async def talk(self) -> None:
+        """Take a turn for every line until there are no more."""
+        if is_terminal():
+            settings = self._app.settings
+            self._screen.print(f"[bold]{self._name}[/] [dim]model {settings.model}, engine {settings.engine}; /help for more[/]")
+        lines = _typed(self._app, self._name) if is_terminal() and sys.stdin.isatty() else _piped(self._app.settings.max_input_bytes)
+        async for line in lines:
+            said = line.strip()
+            if said == "/quit":
+                break
+            if said in self._commands:
+                self._commands[said]()
+            elif said.startswith("/") and " " not in said:
+                print_error(f"There is no command '{safe(said)}'; /help lists them.")
+            elif said:
+                await self._take(line.rstrip("\r\n"))
+
+    async def _take(self, text: str) -> None:
+        live = _Live(self._screen) if is_terminal() else None
+        self._events = []
+
+        def hear(event: Event) -> None:
+            self._events.append(event)
+            if live is not None:
+                live.hear(event)
+
+        turn = asyncio.ensure_future(self._app.run(self._target, text, session=self._session, role=self._role, on_event=hear))
+        try:
+            with _interrupting(turn), live or contextlib.nullcontext():
+                result = await turn
+        except InterlockError as error:
+            print_error(f"{error.code}: {safe(error.message)}")
+            return
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                raise
+            print_error("cancelled: The turn was ended; nothing of it is kept.")
+            return
+        self._last, self._session = result, result.session
+        if live is not None:
+            live.show(result)
+        else:
+            _print(result)
+
+    def _show_state(self) -> None:
+        if self._last is not None:
+            self._table(self._last.to_json()["state"], "field", "value")
+
+    def _show_path(self) -> None:
+        print_line(" > ".join(self._last.path) if self._last is not None else "No turn yet.")
+
+    def _show_events(self) -> None:
+        table = Table(*(Column(name, no_wrap=True) for name in ("", "event", "name", "data")), box=None, header_style="dim")
+        number = 1
+        for (kind, name), alike in itertools.groupby(self._events, key=lambda event: (event["event"], event["name"])):
+            found = list(alike)
+            data = _short(found[0]["data"]) if len(found) == 1 else f"{len(found)} of them"
+            table.add_row(str(number), kind, name, Text(safe(data).replace("\n", " "), "dim", overflow="ellipsis"))
+            number += len(found)
+        self._screen.print(table)
+
+    def _show_help(self) -> None:
+        self._table(HELP, "command", "what it shows")
+
+    def _table(self, rows: dict[str, Any], *columns: str) -> None:
+        table = Table(*columns, box=None, header_style="dim")
+        for name, value in rows.items():
+            table.add_row(name, Text(safe(value if isinstance(value, str) else _short(value))))
+        self._screen.print(table)
+
+
+class _Live:
+    """What a person sees while a turn runs: the node that it is in, then the answer as it comes."""
+
+    def __init__(self, screen: Console) -> None:
+        self._screen = screen
+        self._status = screen.status("", spinner="dots")
+        self._shown = ""
+
+    def __enter__(self) -> None:
+        self._status.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+        if self._shown:
+            self._screen.print()
+
+    def hear(self, event: Event) -> None:
+        """Show what an event tells."""
+        if event["event"] == "on_chain_start" and "langgraph_node" in event["metadata"]:
+            self._status.update(f"[dim]{event['name']}[/]")
+        elif event["event"] == "on_tool_start":
+            self._status.update(f"[dim]{event['metadata'].get('langgraph_node', '')}: {event['name']}[/]")
+        elif event["event"] == "on_chat_model_stream":
+            self._status.stop()
+            piece = str(event["data"]["chunk"].get("text", ""))
+            self._shown += piece
+            self._screen.print(Text(safe(piece)), end="", soft_wrap=True)
+
+    def show(self, result: TurnResult) -> None:
+        """Show how the turn ended, as far as that was not to be seen yet."""
+        if result.error is not None:
+            where = f" [dim]({result.error.node})[/]" if result.error.node else ""
+            self._screen.print(Text.assemble((result.error.code, "bold red")), end="")
+            self._screen.print(f"{where} ", end="")
+            self._screen.print(Text(safe(result.error.message)))
+        elif self._shown not in {output := as_text(result.output), result.redactor.text(output)}:
+            self._screen.print(Text(safe(output)))
+
+
+def _print(result: TurnResult) -> None:
+    if result.error is not None:
+        print_error(f"{result.error.code}: {safe(result.error.message)}")
+    print_line(safe(as_text(result.output)))
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = str(plain(value))
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+@contextlib.contextmanager
+def _interrupting(turn: asyncio.Future[Any]) -> Any:
+    """Let Ctrl-C end the turn instead of the chat."""
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, turn.cancel)
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _typed(app: Interlock, agent: str) -> AsyncGenerator[str, None]:
+    """Read what a person types, with editing and history."""
+    from prompt_toolkit import PromptSession  # noqa: PLC0415 - only for this command
+    from prompt_toolkit.completion import WordCompleter  # noqa: PLC0415
+    from prompt_toolkit.history import FileHistory  # noqa: PLC0415
+
+    folder = app.settings.data_dir.expanduser() / "history"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = folder / agent.replace(":", "-")
+        file.touch(mode=0o600)
+    except OSError as error:
+        raise StoreUnavailable(f"'{folder}' cannot be written: {error.strerror}. Fix: set INTERLOCK_DATA_DIR.") from error
+    prompt: PromptSession[str] = PromptSession(history=FileHistory(file), completer=WordCompleter(list(HELP), sentence=True))
+    while True:
+        try:
+            yield await prompt.prompt_async("> ")
+        except KeyboardInterrupt:
+            print_error("/quit or Ctrl-D leaves.")
+        except EOFError:
+            return
+
+
+async def _piped(limit: int) -> AsyncGenerator[str, None]:
+    """Read lines from standard input, never more of one than may come in."""
+    if sys.stdin is None or sys.stdin.closed:
+        return
+    while raw := await asyncio.to_thread(sys.stdin.buffer.readline, limit + 2):
+        if len(raw) > limit + 1:
+            raise InputTooLarge(f"A line of the input is over {limit:,} bytes.")
+        yield raw.decode("utf-8", "surrogateescape")

@@ -1,0 +1,53 @@
+"""interlock doctor."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from interlock.checkup import Check, check_up
+from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
+from interlock.cli.target import ModelOption
+from interlock.settings import Settings, read_settings
+
+__all__ = ["doctor"]
+
+COLOURS = {"ok": "green", "off": "yellow", "broken": "bold red"}
+
+
+def doctor(
+    model: ModelOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Tell what is configured, what can be reached, what is missing and how to get it. Exits with 1 where something is broken."""
+    checks = asyncio.run(_look(read_settings(model=model), quiet=as_json))
+    ok = all(check.state != "broken" for check in checks)
+    if as_json:
+        print_json({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2)
+    raise typer.Exit(code=0 if ok else 1)
+
+
+async def _look(settings: Settings, *, quiet: bool) -> list[Check]:
+    checks: list[Check] = []
+    async for check in check_up(settings):
+        checks.append(check)
+        if not quiet:
+            _show(check)
+    return checks
+
+
+def _show(check: Check) -> None:
+    if not is_terminal():
+        print_line("\t".join(safe(part) for part in (check.state, check.what, check.found, check.fix) if part))
+        return
+    line = Table.grid(padding=(0, 2))
+    line.add_column(min_width=6)
+    line.add_column(min_width=14)
+    fix = f"\nto have it: {check.fix}" if check.fix else ""
+    line.add_row(Text(check.state, COLOURS[check.state]), check.what, Text.assemble(safe(check.found), (safe(fix), "dim")))
+    console().print(line)

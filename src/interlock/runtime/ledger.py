@@ -1,0 +1,178 @@
+"""The ledger of a turn: every capability call with what came of it. A call that it holds is never made again.
+
+Since time, ids and everything else from outside are capability calls, a turn is a function of its input and its ledger:
+running it again with the whole ledger repeats it, running it again with part of a ledger goes on where that stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import json
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from interlock.contract.shapes import render
+from interlock.errors import InputError, InterlockError, RecordInvalid, ReplayDiverged, TurnError
+
+__all__ = ["Entry", "Ledger", "Note", "key_of", "recorded_error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One capability call: where it was made, what was called, and its result as JSON data, or its error.
+
+    `key` stands for the arguments, `told` is what was told of an answer ahead of the whole. A stream has the list of its
+    pieces for a result, and an error as well if it broke off.
+    """
+
+    turn: str
+    sequence: int
+    node: str
+    capability: str
+    method: str
+    key: str
+    told: tuple[str, ...] = ()
+    result: Any = None
+    error: dict[str, str] | None = None
+
+
+_PATIENCE = 1000  # rounds of the event loop for a call that was made at once with another to be made again
+Identity = tuple[str, str, str, str]
+
+
+class Place:
+    """The place of a recorded call in the order in which calls ended."""
+
+    def __init__(self, waiting: list[Entry], entry: Entry) -> None:
+        self._waiting = waiting
+        self._entry = entry
+
+    def comes(self) -> bool:
+        return self._waiting[0] is self._entry
+
+    def leave(self) -> None:
+        """Make way for the next."""
+        self._waiting[:] = [entry for entry in self._waiting if entry is not self._entry]
+
+
+class Note:
+    """One call on its way: what is known of it, or where to write what comes of it."""
+
+    def __init__(self, made: Entry, known: Entry | None, keep: Callable[[Entry], None] | None, place: Place | None) -> None:
+        self.known = known
+        self._place = place
+        self._made = made
+        self._keep = keep
+        self._told: list[str] = []
+
+    def listen(self, tell: Callable[[str], None] | None) -> Callable[[str], None] | None:
+        """Take down what is told on the way, and pass it on."""
+        if tell is None:
+            return None
+
+        def hear(text: str) -> None:
+            self._told.append(text)
+            tell(text)
+
+        return hear
+
+    async def come(self) -> None:
+        """Let what came before this come before it again: calls that are made at once end in the order in which they did."""
+        for _ in range(_PATIENCE):
+            if self._place is None or self._place.comes():
+                break
+            await asyncio.sleep(0)
+        if self._place is not None:
+            self._place.leave()
+
+    def write(self, *, result: Any = None, error: InterlockError | None = None) -> None:
+        """Keep what came of the call."""
+        if self._keep is not None:
+            said = None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
+            self._keep(replace(self._made, told=tuple(self._told), result=result, error=said))
+
+
+class Ledger:
+    """The calls of one turn. `keep` is told of every new entry before its result reaches the node.
+
+    A ledger that is complete has the whole turn: a call that it does not hold is not made but refused.
+    """
+
+    def __init__(
+        self, turn: str, *, entries: Iterable[Entry] = (), keep: Callable[[Entry], None] | None = None, complete: bool = False
+    ) -> None:
+        self._turn = turn
+        self._keep = keep
+        self._complete = complete
+        self._known: defaultdict[Identity, deque[Entry]] = defaultdict(deque)
+        self._sequence = 0
+        self._waiting = list(entries)
+        for entry in sorted(self._waiting, key=lambda entry: entry.sequence):
+            self._known[entry.node, entry.capability, entry.method, entry.key].append(entry)
+
+    def note(self, node: str, capability: str, method: str, key: str) -> Note:
+        """Give a call its place in the order, with what came of it when it was made before."""
+        self._sequence += 1
+        known = self._known.get((node, capability, method, key))
+        if not known and self._complete:
+            raise ReplayDiverged(f"'{capability}.{method}' is called with arguments that the record does not have here.")
+        made = Entry(turn=self._turn, sequence=self._sequence, node=node, capability=capability, method=method, key=key)
+        found = known.popleft() if known else None
+        return Note(made, found, self._keep, None if found is None else Place(self._waiting, found))
+
+    @property
+    def unused(self) -> list[Entry]:
+        """What was recorded and not asked for again."""
+        return [entry for entries in self._known.values() for entry in entries]
+
+
+def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Make the key of a call: equal for equal arguments in every process, and nothing can be read from it."""
+    return hashlib.sha256(_canonical([list(args), kwargs]).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    """Write a value in one way only."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        pairs = sorted((_canonical(key), _canonical(item)) for key, item in cast("Mapping[Any, Any]", value).items())
+        return f"{{{','.join(f'{key}:{item}' for key, item in pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(_canonical(item) for item in cast('Iterable[Any]', value))}]"
+    if isinstance(value, set | frozenset):
+        return f"({','.join(sorted(_canonical(item) for item in cast('Iterable[Any]', value)))})"
+    if isinstance(value, type):
+        return render(value)
+    if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
+        return _canonical(vars(value) if hasattr(value, "__dict__") else dataclasses.asdict(cast("Any", value)))
+    return json.dumps(to_jsonable_python(value, bytes_mode="base64"))
+
+
+def recorded_error(error: dict[str, str]) -> InterlockError:
+    """Make a recorded error anew: of the class that has its name and code, none but those that are there."""
+    known = [one for one in _classes() if one.code == error["code"]]
+    found = next((one for one in known if one.__name__ == error.get("kind")), known[0] if known else None)
+    if found is None:
+        raise RecordInvalid(f"The record has an error of the unknown code '{error['code']}'.")
+    made = found.__new__(found, error["message"])
+    if isinstance(made, TurnError):
+        TurnError.__init__(made, error["message"])  # not its own, which may want more than a message
+    else:
+        InterlockError.__init__(made, error["message"])
+    return made
+
+
+def _classes() -> list[type[InterlockError]]:
+    """Find every class of error that a capability call can end in."""
+    classes: list[type[InterlockError]] = [TurnError, InputError]
+    for one in classes:
+        classes.extend(one.__subclasses__())
+    return classes

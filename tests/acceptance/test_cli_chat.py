@@ -1,0 +1,236 @@
+"""A conversation on the command line: with a person at a terminal, and with a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+SLOW = '''
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from interlock import END, Capability, Graph, Outcome, node
+
+
+class Wait(Capability, Protocol):
+    async def for_it(self) -> None: ...
+
+
+class Never:
+    async def for_it(self) -> None:
+        await asyncio.Event().wait()
+
+
+@dataclass
+class Slow:
+    said: str
+
+
+class Said(Outcome):
+    said: str
+
+
+async def wait(said: str, *, it: Wait) -> Said:
+    """Wait where somebody says so."""
+    if said == "wait":
+        await it.for_it()
+    return Said(said=f"you said {said}")
+
+
+slow = Graph("slow", state=Slow, entry=wait, nodes=[node(wait, goes={Said: END})], gives="said")
+grants = {Wait: Never()}
+'''
+
+
+PROMPT = "\x1b[?2004h"  # from here on what is pasted is marked: the line editor is ready
+
+
+class Person:
+    """Somebody at a terminal of 100 columns."""
+
+    def __init__(self, terminal: int, process: subprocess.Popen[bytes]) -> None:
+        self._terminal = terminal
+        self.process = process
+        self.seen = ""
+        self._read = 0
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def wait_for(self, text: str, *, seconds: float = 40) -> None:
+        """Read the screen until a text appears after what was read before."""
+        end = time.monotonic() + seconds
+        while (found := self.seen.find(text, self._read)) < 0:
+            assert time.monotonic() < end, f"{text!r} did not appear in {self.seen[self._read :]!r}"
+            assert self._look(0.2), f"{text!r} did not appear before the end: {self.seen[self._read :]!r}"
+        self._read = found + len(text)
+
+    def _look(self, seconds: float) -> bool:
+        """Read what there is; False where the screen has gone."""
+        if select.select([self._terminal], [], [], seconds)[0]:
+            try:
+                self.seen += os.read(self._terminal, 65536).decode(errors="replace")
+            except OSError:
+                return False
+        return True
+
+    def leave(self) -> int:
+        end = time.monotonic() + 20
+        while self.process.poll() is None and time.monotonic() < end and self._look(0.1):
+            pass
+        return self.process.wait(timeout=20)
+
+
+@pytest.fixture
+def sit_down(script: str, environment: dict[str, str], tmp_path: Path) -> Generator[Callable[..., Person]]:
+    people: list[tuple[int, subprocess.Popen[bytes]]] = []
+
+    def begin(*arguments: str, **env: str) -> Person:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        process = subprocess.Popen(
+            [script, "chat", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=tmp_path,
+            env=environment | {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "INTERLOCK_DATA_DIR": str(tmp_path / "data")} | env,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - so that Ctrl-C is a signal
+        )
+        os.close(theirs)
+        people.append((ours, process))
+        return Person(ours, process)
+
+    yield begin
+    for terminal, process in people:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        os.close(terminal)
+
+
+def test_a_person_talks_and_looks_behind_the_scenes(sit_down: Callable[..., Person]):
+    person = sit_down("sam")
+    person.wait_for(PROMPT)
+    person.type("good morning\r")
+    person.wait_for("“good morning” (2 words)")
+    person.type("/path\r")
+    person.wait_for("router_node > state_init_node")
+    person.type("/state\r")
+    person.wait_for("created_at")
+    person.type("/events\r")
+    person.wait_for("on_chat_model_end")
+    person.type("/help\r")
+    person.wait_for("leave (or Ctrl-D)")
+    person.type("/nonsense\r")
+    person.wait_for("There is no command")
+    person.type("/quit\r")
+    assert person.leave() == 0
+    assert "Traceback" not in person.seen
+
+
+def test_what_was_typed_is_remembered_for_next_time(sit_down: Callable[..., Person], tmp_path: Path):
+    person = sit_down("sam")
+    person.wait_for(PROMPT)
+    person.type("remember this\r")
+    person.wait_for("(2 words)")
+    person.wait_for(PROMPT)
+    person.type("\x04")
+    assert person.leave() == 0
+    history = tmp_path / "data" / "history" / "sam"
+    assert "remember this" in history.read_text()
+    assert history.stat().st_mode & 0o777 == 0o600
+    again = sit_down("sam")
+    again.wait_for(PROMPT)
+    again.type("\x1b[A")
+    again.wait_for("remember this")
+
+
+def test_ctrl_c_ends_the_turn_and_the_chat_goes_on(sit_down: Callable[..., Person], tmp_path: Path):
+    (tmp_path / "slowly.py").write_text(SLOW)
+    person = sit_down("slowly:slow", "--grants", "slowly:grants")
+    person.wait_for(PROMPT)
+    person.type("wait\r")
+    person.wait_for("wait")  # the spinner says which node it is in
+    time.sleep(0.5)
+    person.type("\x03")
+    person.wait_for("cancelled")
+    person.type("hello\r")
+    person.wait_for("you said hello")
+    person.wait_for(PROMPT)
+    person.type("\x03")
+    person.wait_for("Ctrl-D leaves")
+    person.wait_for(PROMPT)
+    person.type("\x04")
+    assert person.leave() == 0
+    assert "Traceback" not in person.seen
+
+
+def test_a_folder_that_cannot_be_written_is_a_typed_error(sit_down: Callable[..., Person], tmp_path: Path):
+    (tmp_path / "file").touch()
+    person = sit_down("sam", INTERLOCK_DATA_DIR=str(tmp_path / "file"))
+    person.wait_for("store_unavailable")
+    assert person.leave() == 2
+
+
+def test_model_text_cannot_control_the_terminal_of_a_chat(sit_down: Callable[..., Person], tmp_path: Path):
+    (tmp_path / "script.json").write_text('["\\u001b]0;owned\\u0007\\u001b[31mred\\u202e"]')
+    person = sit_down("sam", "--model", "scripted:script.json")
+    person.wait_for(PROMPT)
+    person.type("hello\r")
+    person.wait_for("red")
+    person.type("/quit\r")
+    person.leave()
+    assert [part for part in ("\x1b]0;owned", "\x07", "\x1b[31mred", "\u202e") if part in person.seen] == []
+
+
+def test_a_pipe_gets_one_answer_for_each_line(interlock: Command):
+    ran = interlock("chat", "sam", stdin=b"hello\n\ngood morning\n/path\n")
+    assert ran.returncode == 0
+    first, second, path = ran.stdout.splitlines()
+    assert "“hello” (1 word)" in first
+    assert "“good morning” (2 words)" in second
+    assert path.startswith("router_node > ")
+    assert ran.stderr == ""
+
+
+def test_the_turns_of_a_chat_are_one_session(interlock: Command):
+    ran = interlock("chat", "sam", stdin=b"one\n/state\ntwo\n/state\n")
+    ids = [line.split()[1] for line in ran.stdout.splitlines() if line.strip().startswith("conversation_id")]
+    assert len(ids) == 2
+    assert ids[0] == ids[1]
+
+
+def test_a_line_that_is_no_text_is_refused_and_the_chat_goes_on(interlock: Command):
+    ran = interlock("chat", "sam", stdin=b"\xff\xfe\nhello\n")
+    assert ran.returncode == 0
+    assert ran.stderr.startswith("input_encoding: ")
+    assert "“hello” (1 word)" in ran.stdout
+
+
+def test_a_line_over_the_limit_is_refused(interlock: Command):
+    ran = interlock("chat", "sam", stdin=b"x" * 300 + b"\n", env={"INTERLOCK_MAX_INPUT_BYTES": "100"})
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("input_too_large: ")
+
+
+def test_a_turn_that_fails_says_so_and_the_chat_goes_on(interlock: Command):
+    ran = interlock("chat", "sam", stdin=b"data:image/png;base64,bm90\nhello\n")
+    assert ran.returncode == 0
+    assert ran.stderr.startswith("media_malformed: ")
+    assert "“hello” (1 word)" in ran.stdout

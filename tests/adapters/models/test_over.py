@@ -1,0 +1,84 @@
+"""One question over a model that converses: what is asked, and every failure as a value."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from interlock.adapters.models.over import BackendOverModel
+from interlock.capabilities.backend import ModelRequest, ModelResponse
+from interlock.capabilities.model import Message, ModelReply, Piece, Tool, Usage
+from interlock.errors import BudgetExceeded, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
+from interlock.testing import ScriptedModel
+
+
+async def test_a_request_becomes_messages() -> None:
+    model = ScriptedModel(ModelReply(text="a dot", model="tiny", usage=Usage(input_tokens=2, output_tokens=1)))
+    request = ModelRequest(prompt="What is it?", context="Be brief.", image="data:image/png;base64,AAAA", trace_id="t-1")
+    response = await BackendOverModel(model, name="tests").generate(request)
+    assert response == ModelResponse(
+        status="success",
+        output="a dot",
+        metadata={"backend": "tests", "trace_id": "t-1", "model": "tiny", "input_tokens": 2, "output_tokens": 1},
+    )
+    assert response.usage == Usage(input_tokens=2, output_tokens=1)
+    assert model.messages == [
+        (
+            Message(role="system", text="Be brief."),
+            Message(role="user", text="What is it?", images=("data:image/png;base64,AAAA",)),
+        )
+    ]
+
+
+async def test_what_is_not_there_is_not_said() -> None:
+    model = ScriptedModel("hi")
+    response = await BackendOverModel(model, name="tests").generate(ModelRequest(prompt="hello"))
+    assert response.metadata == {"backend": "tests", "trace_id": None, "model": "scripted"}
+    assert model.messages == [(Message(role="user", text="hello"),)]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "error_type"),
+    [
+        (ModelTimeout(), "recoverable_error", "timeout"),
+        (TimeoutError(), "recoverable_error", "timeout"),
+        (ModelUnavailable(), "recoverable_error", "backend_unavailable"),
+        (ConnectionResetError(), "recoverable_error", "backend_unavailable"),
+        (ModelRefused("hunter2"), "fatal_error", "backend_unavailable"),
+        (ModelOutputInvalid("hunter2"), "recoverable_error", "invalid_output"),
+        (BudgetExceeded(), "fatal_error", "backend_unavailable"),
+        (RuntimeError("hunter2"), "fatal_error", "backend_unavailable"),
+    ],
+)
+async def test_a_failure_is_a_value(error: Exception, status: str, error_type: str) -> None:
+    response = await BackendOverModel(ScriptedModel(error), name="tests").generate(ModelRequest(prompt="hello", trace_id="t-1"))
+    assert (response.status, response.error_type, response.output) == (status, error_type, None)
+    assert response.metadata == {"backend": "tests", "trace_id": "t-1", "cause": type(error).__name__}
+
+
+class Hanging:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
+        raise AssertionError
+
+    async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:
+        raise AssertionError
+
+
+async def test_the_time_limit_of_the_request_holds() -> None:
+    response = await BackendOverModel(Hanging(), name="tests").generate(ModelRequest(prompt="hello", timeout_s=0.01))
+    assert (response.status, response.error_type) == ("recoverable_error", "timeout")
+
+
+async def test_cancelling_is_not_a_failure_of_the_model() -> None:
+    asking = asyncio.create_task(BackendOverModel(Hanging(), name="tests").generate(ModelRequest(prompt="hello")))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
