@@ -58,13 +58,18 @@ class Run:
     def __init__(
         self, events: Events, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any], *, public: bool = True
     ) -> None:
-        self._events = events
+        self.events = events
         self._kind = kind
         self._name = name
         self._metadata = metadata
         self._public = public
-        self.run_id = events.next_run_id() if public else events.next_hidden_id()
         self.parents = parents
+        if public:
+            events.runs += 1
+            self.run_id = f"{events.prefix}{events.runs:012x}"
+        else:  # what only watchers see does not disturb the ids of the rest
+            events.hidden += 1
+            self.run_id = f"{events.prefix}f{events.hidden:011x}"
 
     def start(self, given: Any, write: Write | None = None) -> Run:
         """Tell that it begins, with what."""
@@ -75,7 +80,7 @@ class Run:
     def stream(self, piece: Any) -> None:
         """Tell of a piece of what comes in pieces; text that may be part of a secret waits for the next piece."""
         if self._text is None:
-            self._text = StreamRedactor(self._events.redactor)
+            self._text = StreamRedactor(self.events.redactor)
         if isinstance(piece, str):
             piece = Piece(text=piece)
         if not isinstance(piece, Piece):
@@ -106,22 +111,22 @@ class Run:
             self.start({})
         self._flush()
         self.has_ended = True
-        self._send_plain("error", {"error": {"code": code, "message": self._events.redactor.text(message)}})
+        self._send_plain("error", {"error": {"code": code, "message": self.events.redactor.text(message)}})
 
     def cancel(self) -> None:
         self.error("cancelled", "The turn was cancelled.")
 
     def child(self, kind: str, name: str, metadata: Mapping[str, Any] | None = None) -> Run:
         """Make a run inside this one."""
-        return Run(self._events, kind, name, [*self.parents, self.run_id], metadata or self._metadata)
+        return Run(self.events, kind, name, [*self.parents, self.run_id], metadata or self._metadata)
 
     def call(self, kind: str | None, name: str) -> Run | None:
         """Make the run of a capability call: one that the capability does not show is for watchers only."""
         if kind is not None:
             return self.child(kind, name)
-        if not self._events.is_watched:
+        if not self.events.watchers:
             return None
-        return Run(self._events, "capability", name, [*self.parents, self.run_id], self._metadata, public=False)
+        return Run(self.events, "capability", name, [*self.parents, self.run_id], self._metadata, public=False)
 
     def _flush(self) -> None:
         rest = self._text.flush() if self._text is not None and not self._hid else ""
@@ -134,19 +139,29 @@ class Run:
         self._send_plain("end", {"output": result})
 
     def _send(self, moment: str, what: str, value: Any, write: Write | None = None) -> None:
-        self._send_plain(moment, {what: self._events.redactor.plain(value, write)})
+        self._send_plain(moment, {what: self.events.redactor.plain(value, write)})
 
     def _send_plain(self, moment: str, data: dict[str, Any]) -> None:
+        """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""
+        events = self.events
         event: Event = {
             "event": f"on_{self._kind}_{moment}",
             "name": self._name,
             "run_id": self.run_id,
-            "parent_ids": list(self.parents),
+            "parent_ids": [*self.parents],
             "tags": [],
-            "metadata": dict(self._metadata),
+            "metadata": {**self._metadata},
             "data": data,
         }
-        self._events.send(event, public=self._public)
+        for watcher in events.watchers:
+            with suppress(Exception):  # a trace that cannot be written is no reason to end a turn
+                watcher.see(event)
+        if events.sink is None or not self._public or events.broken is not None:
+            return
+        try:
+            events.sink(event)
+        except Exception as error:  # noqa: BLE001 - it is the listener's, and is raised to its owner when the turn has ended
+            events.broken = error
 
 
 class Events:
@@ -154,36 +169,13 @@ class Events:
 
     def __init__(self, turn: str, *, sink: Sink | None, watchers: Sequence[Watcher] = (), redactor: Redactor) -> None:
         digits = hashlib.sha256(turn.encode("utf-8", "surrogatepass")).hexdigest()
-        self._prefix = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
-        self._runs = self._hidden = 0
-        self._sink = sink
-        self._watchers = watchers
+        self.prefix = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
+        self.runs = self.hidden = 0
+        self.sink = sink
+        self.watchers = watchers
         self.redactor = redactor
-        self.is_watched = bool(watchers)
         self.broken: Exception | None = None
 
     def turn(self, name: str, metadata: Mapping[str, Any]) -> Run:
         """Make the run that every other run of the turn is inside."""
         return Run(self, "chain", name, [], self.redactor.data(dict(metadata)))
-
-    def next_run_id(self) -> str:
-        """Count, after a beginning that is the turn's own."""
-        self._runs += 1
-        return f"{self._prefix}{self._runs:012x}"
-
-    def next_hidden_id(self) -> str:
-        """Count what only watchers see: it does not disturb the ids of the rest."""
-        self._hidden += 1
-        return f"{self._prefix}f{self._hidden:011x}"
-
-    def send(self, event: Event, *, public: bool) -> None:
-        """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""
-        for watcher in self._watchers:
-            with suppress(Exception):  # a trace that cannot be written is no reason to end a turn
-                watcher.see(event)
-        if not public or self._sink is None or self.broken is not None:
-            return
-        try:
-            self._sink(event)
-        except Exception as error:  # noqa: BLE001 - it is the listener's, and is raised to its owner when the turn has ended
-            self.broken = error

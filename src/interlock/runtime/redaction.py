@@ -91,8 +91,15 @@ class Redactor:
         Nearly everything is clean. Of short texts that is known or soon found out; of the rest it shows fastest in the JSON
         text as a whole: where nothing in it is escaped, it has every text of the value as it is.
         """
-        if write is not None and value.__class__ is dict and self._is_simple(value):
-            return dict(value)
+        if write is not None and value.__class__ is dict:
+            clean = self._clean
+            for item in value.values():
+                if item is None or item is True or item is False:
+                    continue
+                if item.__class__ is not str or (item not in clean and (len(item) > _SHORT or self.text(item) != item)):
+                    break
+            else:
+                return {**value}
         try:
             written = to_json(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr) if write is None else write(value)
             data = from_json(written)
@@ -105,16 +112,6 @@ class Redactor:
             if not any(literal in text for literal in self._literals):
                 return data
         return self.data(data)
-
-    def _is_simple(self, fields: dict[str, Any]) -> bool:
-        """Tell whether these fields hold nothing but short clean texts and things like None."""
-        clean = self._clean
-        for item in fields.values():
-            if item is None or item is True or item is False:
-                continue
-            if item.__class__ is not str or (item not in clean and (len(item) > _SHORT or self.text(item) != item)):
-                return False
-        return True
 
     def literals_only(self, value: Any) -> Any:
         """Return JSON data without the values that are known to be secret; what only looks like one stays."""

@@ -179,7 +179,8 @@ class Turn:
         self._path.append(node.name)
         run = None
         if self._run is not None:
-            run = self._run.child("chain", node.name, {"langgraph_node": node.name, "langgraph_step": len(self._path)})
+            metadata = {"langgraph_node": node.name, "langgraph_step": len(self._path)}
+            run = Run(self._run.events, "chain", node.name, [self._run.run_id], metadata)
         try:
             arguments = node.read(state)
             if self._graph.state.secret:

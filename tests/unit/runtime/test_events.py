@@ -15,7 +15,7 @@ from interlock.capabilities import Ids, ModelBackend, ModelRequest
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
-from interlock.runtime.events import Event, Events
+from interlock.runtime.events import Event, Events, Run
 from interlock.runtime.redaction import Redactor
 from interlock.testing import CountingIds, ScriptedModel
 
@@ -176,7 +176,7 @@ async def test_run_ids_repeat_when_the_turn_id_repeats_and_only_then(engine: Eng
 @given(turns=st.lists(st.text(), min_size=2, max_size=2, unique=True), runs=st.integers(min_value=1, max_value=20))
 def test_run_ids_are_never_shared_by_two_runs(turns: list[str], runs: int):
     streams = [Events(turn, sink=None, redactor=Redactor()) for turn in turns]
-    made = [next_id() for events in streams for next_id in (events.next_run_id, events.next_hidden_id) for _ in range(runs)]
+    made = [Run(events, "chain", "x", [], {}, public=public).run_id for events in streams for public in (True, False) for _ in range(runs)]
     assert len(set(made)) == 4 * runs
 
 
