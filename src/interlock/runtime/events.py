@@ -116,17 +116,11 @@ class Run:
     def cancel(self) -> None:
         self.error("cancelled", "The turn was cancelled.")
 
-    def child(self, kind: str, name: str, metadata: Mapping[str, Any] | None = None) -> Run:
-        """Make a run inside this one."""
-        return Run(self.events, kind, name, [*self.parents, self.run_id], metadata or self._metadata)
-
     def call(self, kind: str | None, name: str) -> Run | None:
         """Make the run of a capability call: one that the capability does not show is for watchers only."""
-        if kind is not None:
-            return self.child(kind, name)
-        if not self.events.watchers:
+        if kind is None and not self.events.watchers:
             return None
-        return Run(self.events, "capability", name, [*self.parents, self.run_id], self._metadata, public=False)
+        return Run(self.events, kind or "capability", name, [*self.parents, self.run_id], self._metadata, public=kind is not None)
 
     def _flush(self) -> None:
         rest = self._text.flush() if self._text is not None and not self._hid else ""

@@ -165,14 +165,12 @@ def test_patterns_that_look_around_find_the_same_in_a_stream(pattern: str, text:
     assert "".join(in_pieces(redactor, cut(text, places))) == redactor.text(text)
 
 
-BYTES = [b"hunter2-bytes", b"\xff\xfe\x00raw", "schlüssel".encode()]
+WORDS = [b"hunter2-bytes", "schlüssel".encode()]
+BYTES = [(secret, write) for secret in (*WORDS, b"\xff\xfe\x00raw") for write in (repr, str)] + [(secret, as_text) for secret in WORDS]
 
 
-@pytest.mark.parametrize("secret", BYTES)
-@pytest.mark.parametrize("write", [repr, str, as_text])
+@pytest.mark.parametrize(("secret", "write"), BYTES)
 def test_secret_bytes_are_found_where_they_are_written_out(secret: bytes, write: Any):
-    if write(secret).count("\ufffd"):
-        pytest.skip("what is not text cannot be decoded")
     assert learned(secret).text(write(secret)) != write(secret)
 
 
