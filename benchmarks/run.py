@@ -10,9 +10,11 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from desk import measure_desk
+from figures import Figure, at_least, at_most, ratio
 from rich.console import Console
 from rich.table import Table
 from sam_bare import bare_sam
@@ -29,15 +31,6 @@ ROUNDS = 25
 RESULTS = Path("build/bench.json")
 OFF: dict[str, object] = {"redact": (), **dict.fromkeys(Limits.__dataclass_fields__)}
 """No budgets, no deadlines, no redaction; and nobody listens."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    name: str
-    value: float
-    unit: str
-    target: str
-    met: bool | None
 
 
 class SlowModel:
@@ -90,10 +83,6 @@ async def cpu_per_turn(turns: dict[str, tuple[Turn, int]]) -> dict[str, list[flo
     return found
 
 
-def ratio(found: dict[str, list[float]], of: str, to: str) -> float:
-    return statistics.median(a / b for a, b in zip(found[of], found[to], strict=True))
-
-
 async def rate(turn: Turn, *, turns: int, at_once: int) -> float:
     """Count turns a second with this many under way at once."""
     start = time.perf_counter()
@@ -115,20 +104,15 @@ async def measure() -> list[Figure]:
             "langgraph": (interlock_sam("langgraph"), 10),
         }
     )
-    figures = [Figure(f"CPU of a turn, {name}", statistics.median(times) * 1e6, "us", "", None) for name, times in found.items()]
-
-    def compare(name: str, value: float, limit: float, *, at_most: bool) -> None:
-        met = value <= limit if at_most else value >= limit
-        figures.append(Figure(name, value, "x", f"{'<=' if at_most else '>='} {limit:g}", met))
-
-    compare("direct / bare loop", ratio(found, "direct", "bare"), 10, at_most=True)
-    compare(
-        "langgraph engine / direct, everything off", ratio(found, "langgraph, everything off", "direct, everything off"), 50, at_most=False
-    )
-    compare("langgraph engine / LangGraph by hand", ratio(found, "langgraph", "by hand"), 1.15, at_most=True)
-
-    more = statistics.median(on - off for on, off in zip(found["direct, everything on"], found["direct, everything off"], strict=True))
-    figures.append(Figure("the gate with everything on: CPU more", more * 1e6, "us", "<= 150", more * 1e6 <= 150))
+    figures = [Figure(f"sam, CPU of a turn, {name}", statistics.median(times) * 1e6, "us") for name, times in found.items()]
+    off, on = found["direct, everything off"], found["direct, everything on"]
+    more = statistics.median(a - b for a, b in zip(on, off, strict=True))
+    figures += [
+        at_most("direct / bare loop", ratio(found["direct"], found["bare"]), 10),
+        at_least("langgraph engine / direct, everything off", ratio(found["langgraph, everything off"], off), 50),
+        at_most("langgraph engine / LangGraph by hand", ratio(found["langgraph"], found["by hand"]), 1.15),
+        at_most("the gate with everything on: CPU more", more * 1e6, 150, "us"),
+    ]
 
     slow = SlowModel()
     bare, direct = bare_sam(slow), interlock_sam("direct", slow)
@@ -139,16 +123,18 @@ async def measure() -> list[Figure]:
         rates["bare"].append(await rate(bare, turns=2000, at_once=1000))
         rates["direct"].append(await rate(direct, turns=2000, at_once=1000))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    figures.append(Figure("1,000 at once, 50 ms model: bare loop", statistics.median(rates["bare"]), "turns/s", "", None))
-    figures.append(Figure("1,000 at once, 50 ms model: direct", statistics.median(rates["direct"]), "turns/s", "", None))
-    compare("of the bare loop's rate, direct reaches", ratio(rates, "direct", "bare"), 1 / 3, at_most=False)
-    figures.append(Figure("memory growth over 14,000 such turns", grown, "MB", "< 20", grown < 20))
-    return figures
+    return [
+        *figures,
+        Figure("1,000 at once, 50 ms model: bare loop", statistics.median(rates["bare"]), "turns/s"),
+        Figure("1,000 at once, 50 ms model: direct", statistics.median(rates["direct"]), "turns/s"),
+        at_least("of the bare loop's rate, direct reaches", ratio(rates["direct"], rates["bare"]), 1 / 3),
+        at_most("memory growth over 14,000 such turns", grown, 20, "MB"),
+    ]
 
 
 def main() -> int:
-    figures = asyncio.run(measure())
-    table = Table(title="sam on the stub")
+    figures = [*asyncio.run(measure()), *asyncio.run(measure_desk())]
+    table = Table(title="what a turn costs")
     for column in ("what", "measured", "target", ""):
         table.add_column(column, justify="right" if column == "measured" else "left")
     for figure in figures:

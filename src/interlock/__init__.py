@@ -14,6 +14,7 @@ testing/        for your tests: a scripted model, a fixed clock
 from interlock.capabilities.capability import Capability
 from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Untrusted, node
 from interlock.errors import InterlockError
+from interlock.runtime.subgraph import Subgraph
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
 from interlock.wiring import Interlock
@@ -29,6 +30,7 @@ __all__ = [
     "Present",
     "Secret",
     "Settings",
+    "Subgraph",
     "TurnResult",
     "Untrusted",
     "node",

@@ -8,10 +8,10 @@ import os
 import platform
 import re
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import httpx
 from pydantic import SecretStr
@@ -45,10 +45,14 @@ async def check_up(settings: Settings) -> AsyncGenerator[Check, None]:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     yield Check(what="packages", state="ok", found=versions)
     yield _settings(settings)
-    yield _folder(settings.data_dir.expanduser())
+    yield _folder(settings.folder)
     yield await _model(settings)
     yield _local(settings)
     yield await _transcriber(settings)
+    sessions, memory = settings.folder / "valkey", settings.folder / "memory.sqlite"
+    yield await _store("sessions", settings, settings.session_url or sessions, Grants.sessions, "INTERLOCK_SESSION_URL=redis://...")
+    yield await _store("memory", settings, settings.memory_url or memory, Grants.memory, "INTERLOCK_MEMORY_URL=postgresql://...")
+    yield await _tools(settings)
     yield _extra("offline speech", "pocketsphinx", "pip install 'interlock[speech]'", "INTERLOCK_TRANSCRIBER=pocketsphinx")
     yield _tracing()
     for name in AGENTS:
@@ -57,11 +61,24 @@ async def check_up(settings: Settings) -> AsyncGenerator[Check, None]:
 
 def _settings(settings: Settings) -> Check:
     changed = {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
-    shown = ", ".join(
-        f"{name} = {'set' if isinstance(value, SecretStr) else _without_password(str(value))}" for name, value in changed.items()
-    )
+    shown = ", ".join(f"{name} = {_shown_setting(value)}" for name, value in changed.items())
     file = "interlock.toml is read" if Path("interlock.toml").exists() else "no interlock.toml here"
     return Check(what="settings", state="ok", found=f"{file}; {shown or 'all as they come'}")
+
+
+def _shown_setting(value: object) -> str:
+    """Write a setting; of one with parts only their names, because a part may be a key."""
+    if isinstance(value, SecretStr):
+        return "set"
+    return ", ".join(cast("dict[str, Any]", value)) if isinstance(value, dict) else _without_password(str(value))
+
+
+def _is_still_to_come(place: SecretStr | Path) -> bool:
+    return isinstance(place, Path) and not place.exists()
+
+
+def _shown_url(url: SecretStr) -> str:
+    return _without_password(url.get_secret_value())
 
 
 def _without_password(url: str) -> str:
@@ -101,6 +118,34 @@ async def _transcriber(settings: Settings) -> Check:
     if settings.transcriber == "pocketsphinx" or base_url is None:
         return Check(what="transcriber", state="ok", found=settings.transcriber)
     return await _server("transcriber", settings.transcriber, base_url, settings.transcriber_api_key or settings.model_api_key)
+
+
+async def _store(what: str, settings: Settings, place: SecretStr | Path, find: Callable[[Grants], Any], elsewhere: str) -> Check:
+    """Ask a store whether it is there. One of our own that is not there yet stays so: looking changes nothing."""
+    where = str(place) if isinstance(place, Path) else _shown_url(place)
+    fix = elsewhere if isinstance(place, Path) else ""
+    if _is_still_to_come(place):
+        return Check(what=what, state="ok", found=f"{where} (made when it is needed)", fix=fix)
+    opened = Grants(settings, {})
+    try:
+        await find(opened).ping()
+    except InterlockError as error:
+        return Check(what=what, state="broken", found=f"{where}: {error.message}", fix=fix)
+    finally:
+        await opened.close()
+    return Check(what=what, state="ok", found=f"{where} answers", fix=fix)
+
+
+async def _tools(settings: Settings) -> Check:
+    """Ask for the tools of each specialist: those of servers are asked for there."""
+    opened = Grants(settings, {})
+    try:
+        found = {specialist: [tool.name for tool in await opened.tools().offered(specialist)] for specialist in ("sales", "support")}
+    except InterlockError as error:
+        return Check(what="tools", state="broken", found=error.message)
+    finally:
+        await opened.close()
+    return Check(what="tools", state="ok", found="; ".join(f"{name}: {', '.join(tools)}" for name, tools in found.items()))
 
 
 async def _server(what: str, name: str, base_url: str, key: SecretStr | None) -> Check:
@@ -151,4 +196,8 @@ def _agent(name: str) -> Check:
     except InterlockError as error:
         return Check(what=f"agent {name}", state="broken", found=error.message)
     nodes = sum(len(graph.nodes) for graph in agent.graphs)
-    return Check(what=f"agent {name}", state="ok", found=f"{len(agent.graphs)} graph, {nodes} nodes, every contract holds")
+    return Check(what=f"agent {name}", state="ok", found=f"{_count(len(agent.graphs), 'graph')}, {nodes} nodes, every contract holds")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -17,6 +17,7 @@
         BudgetExceeded           budget_exceeded
         NodeFailed               node_failed
         StateIncompatible        state_incompatible
+        StateInvalid             state_invalid
         StateUnstorable          state_unstorable
         ReplayDiverged           replay_diverged
         Internal                 internal
@@ -31,6 +32,10 @@
           StoreError               store_failed
             StoreUnavailable         store_unavailable
             StoreFull                store_full
+            StoreCorrupt             store_corrupt
+            StateConflict            state_conflict
+          ToolError                tool_failed
+            ToolDenied               tool_denied
           MediaUnsupported         unsupported_media
           MediaMalformed           media_malformed
             MediaBomb                media_bomb
@@ -76,11 +81,16 @@ __all__ = [
     "ReplayDiverged",
     "RoleUnknown",
     "SettingsInvalid",
+    "StateConflict",
     "StateIncompatible",
+    "StateInvalid",
     "StateUnstorable",
+    "StoreCorrupt",
     "StoreError",
     "StoreFull",
     "StoreUnavailable",
+    "ToolDenied",
+    "ToolError",
     "TurnError",
 ]
 
@@ -200,9 +210,9 @@ class TurnError(InterlockError):
         self.turn: str | None = None
 
     def at(self, node: str, *, turn: str) -> TurnError:
-        """Say where it happened; a graph inside a graph puts its parent's node in front."""
-        self.node = f"{node}/{self.node}" if self.turn == turn and self.node is not None else node
-        self.turn = turn
+        """Say where it happened: in a node, named with those that it is inside, unless that is known to be further inside."""
+        if self.turn != turn or self.node is None or not self.node.startswith(f"{node}/"):
+            self.node, self.turn = node, turn
         return self
 
 
@@ -234,6 +244,12 @@ class StateIncompatible(TurnError):
     """The stored state does not fit the graph."""
 
     code = "state_incompatible"
+
+
+class StateInvalid(TurnError):
+    """The state breaks a rule of its own."""
+
+    code = "state_invalid"
 
 
 class StateUnstorable(TurnError):
@@ -317,6 +333,31 @@ class StoreFull(StoreError):
 
     code = "store_full"
     transient = True
+
+
+class StoreCorrupt(StoreError):
+    """A store holds something that cannot be read; it is left as it is."""
+
+    code = "store_corrupt"
+
+
+class StateConflict(StoreError):
+    """Somebody else saved the state in the meantime."""
+
+    code = "state_conflict"
+    transient = True
+
+
+class ToolError(CapabilityError):
+    """A tool could not be run."""
+
+    code = "tool_failed"
+
+
+class ToolDenied(ToolError):
+    """A tool is not on the list of whoever asked for it."""
+
+    code = "tool_denied"
 
 
 class MediaUnsupported(CapabilityError):

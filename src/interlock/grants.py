@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock.adapters.images import PillowImages
 from interlock.adapters.media import NoTranscriber
@@ -14,11 +14,32 @@ from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.over import BackendOverModel
 from interlock.adapters.models.stub import StubModel, StubModelBackend
 from interlock.adapters.system import SystemClock, SystemIds
-from interlock.capabilities import Clock, Ids, Images, Model, ModelBackend, Transcriber
+from interlock.capabilities import (
+    Clock,
+    Ids,
+    Images,
+    Memory,
+    MemoryReader,
+    MemoryWriter,
+    Model,
+    ModelBackend,
+    SessionReader,
+    SessionStore,
+    SessionWriter,
+    Toolbox,
+    ToolGateway,
+    Transcriber,
+)
 from interlock.errors import SettingsInvalid
 from interlock.runtime.agent import Agent
+from interlock.runtime.subgraph import Subgraph
 from interlock.settings import Settings
 from interlock.testing.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    from interlock.adapters.stores.memory import StoredMemory
+    from interlock.adapters.stores.sessions import RedisSessions
+    from interlock.adapters.tools.gateway import Tools
 
 __all__ = ["Grants"]
 
@@ -40,14 +61,25 @@ class Grants:
             Transcriber: self.transcriber,
             Model: lambda: self.model(agent),
             ModelBackend: lambda: self._backend(agent),
+            **dict.fromkeys((SessionReader, SessionWriter, SessionStore), self.sessions),
+            **dict.fromkeys((MemoryReader, MemoryWriter, Memory), self.memory),
+            **dict.fromkeys((Toolbox, ToolGateway), self.tools),
         }
-        found = dict(self._given)
+        found = {capability: adapter for capability, adapter in self._given.items() if not isinstance(adapter, Subgraph)}
         for capability in capabilities:
-            if capability not in found and capability in configured:
+            wider = next((given for given in self._given if capability in given.__mro__), None)
+            if wider is not None:  # who grants Memory grants what it is made of
+                found.setdefault(capability, self._given[wider])
+            elif capability not in found and capability in configured:
                 found[capability] = configured[capability]()
         if ModelBackend in self._given:
             found[ModelBackend] = GuardedModelBackend(cast("ModelBackend", self._given[ModelBackend]))
         return found
+
+    def subgraphs(self, agent: Agent, capabilities: tuple[type, ...]) -> dict[type, Subgraph]:
+        """Find the graphs behind these capabilities, as far as there are any."""
+        found = {capability: self._given.get(capability, agent.subgraphs.get(capability)) for capability in capabilities}
+        return {capability: behind for capability, behind in found.items() if isinstance(behind, Subgraph)}
 
     async def close(self) -> None:
         """Release everything that was opened, the last first."""
@@ -120,6 +152,62 @@ class Grants:
             )
             return self._closing(opened)
         raise SettingsInvalid(f"Transcriber '{settings.transcriber}' is unknown. Use 'off', 'pocketsphinx' or 'openai:name'.")
+
+    def sessions(self) -> RedisSessions:
+        """Choose where sessions are kept."""
+        return self._sessions
+
+    @cached_property
+    def _sessions(self) -> RedisSessions:
+        from interlock.adapters.stores.sessions import open_sessions  # noqa: PLC0415 - only for agents with sessions
+
+        settings = self._settings
+        return self._closing(
+            open_sessions(
+                None if settings.session_url is None else settings.session_url.get_secret_value(),
+                folder=settings.folder / "valkey",
+                ttl_seconds=settings.session_seconds,
+                timeout_s=settings.max_call_seconds or 1 << 31,
+            )
+        )
+
+    def memory(self) -> StoredMemory:
+        """Choose where the memory is kept."""
+        return self._memory
+
+    @cached_property
+    def _memory(self) -> StoredMemory:
+        from interlock.adapters.stores.memory import open_memory  # noqa: PLC0415 - only for agents with a memory
+
+        settings = self._settings
+        return self._closing(
+            open_memory(
+                None if settings.memory_url is None else settings.memory_url.get_secret_value(),
+                path=settings.folder / "memory.sqlite",
+                timeout_s=settings.max_call_seconds or 1 << 31,
+            )
+        )
+
+    def tools(self) -> Tools:
+        """Choose which tools there are."""
+        return self._tools
+
+    @cached_property
+    def _tools(self) -> Tools:
+        from interlock.adapters.tools.gateway import open_tools  # noqa: PLC0415 - only for agents with tools
+
+        settings = self._settings
+        return self._closing(
+            open_tools(
+                folder=settings.folder,
+                allowed={"sales": settings.sales_tools, "support": settings.support_tools},
+                functions=settings.tool_functions,
+                servers=settings.tool_servers,
+                catalogue_path=settings.catalogue_path,
+                knowledge_path=settings.knowledge_path,
+                timeout_s=settings.tool_seconds,
+            )
+        )
 
     def _closing(self, opened: Any) -> Any:
         self._opened.append(opened.aclose)

@@ -9,9 +9,14 @@ from interlock.wiring import Interlock
 if TYPE_CHECKING:
     from interlock.engine.langgraph import AnyCompiledGraph
 
-__all__ = ["sam"]
+__all__ = ["desk", "sam"]
 
 
 def sam() -> AnyCompiledGraph:
     """Make sam's graph."""
     return Interlock().langgraph("sam")
+
+
+def desk() -> AnyCompiledGraph:
+    """Make the graph that handles a message at the desk."""
+    return Interlock().langgraph("desk")

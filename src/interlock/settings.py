@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import regex
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -23,6 +25,10 @@ __all__ = ["LIMITS", "PATTERNS", "LogLevel", "Settings", "read_settings"]
 
 LIMITS = ("max_steps", "max_turn_seconds", "max_call_seconds", "max_model_calls", "max_tokens", "max_output_bytes")
 """The budgets of a turn."""
+
+_PASSWORD = re.compile(r"[a-z+]+://[^:/@]*:([^@]*)@", re.IGNORECASE)
+
+_SHORTEST_KEY = 8  # characters: what is shorter is a flag or a number, and would hide half of every text
 
 LogLevel = Literal["off", "debug", "info", "warning", "error"]
 
@@ -68,13 +74,50 @@ class Settings(BaseSettings):
     max_tokens: Annotated[int | None, Field(ge=0, description="how many tokens a turn may take, in and out")] = 200_000
     max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may say")] = 4 * 1024 * 1024
     redact: Annotated[tuple[str, ...], Field(description="patterns that no event, log line, span or error may show")] = PATTERNS
+    session_url: Annotated[
+        SecretStr | None, Field(description="where desk keeps its sessions: `redis://...`; an embedded Valkey where it is not set")
+    ] = None
+    session_seconds: Annotated[int, Field(ge=1, description="how long a session is kept that nobody goes on with")] = 24 * 60 * 60
+    memory_url: Annotated[
+        SecretStr | None, Field(description="where the memory is kept: `postgresql://...`; a SQLite file where it is not set")
+    ] = None
+    sales_tools: Annotated[tuple[str, ...], Field(description="the tools that desk's sales specialist may use")] = (
+        "inventory.query",
+        "math.evaluate",
+    )
+    support_tools: Annotated[tuple[str, ...], Field(description="the tools that desk's support specialist may use")] = (
+        "knowledge_base.search",
+        "math.evaluate",
+    )
+    tool_functions: Annotated[dict[str, str], Field(description="tools of your own: names, each with its `MODULE:FUNCTION`")] = {}
+    tool_servers: Annotated[dict[str, dict[str, Any]], Field(description="MCP servers: names, each with its `command` or its `url`")] = {}
+    tool_seconds: Annotated[float, Field(gt=0, description="how long a tool may take")] = 10.0
+    catalogue_path: Annotated[Path | None, Field(description="a SQLite file with your products, in the place of the demo catalogue")] = None
+    knowledge_path: Annotated[Path | None, Field(description="a folder with your articles, in the place of the demo ones")] = None
     log_level: Annotated[LogLevel, Field(description="what the command line logs: `off`, `debug`, `info`, `warning` or `error`")] = "off"
     data_dir: Annotated[Path, Field(description="where everything is kept that outlives a command")] = Path("~/.interlock")
 
     @property
+    def folder(self) -> Path:
+        """Where everything is kept, with the home folder filled in."""
+        return self.data_dir.expanduser()
+
+    @property
     def keys(self) -> tuple[str, ...]:
-        """Every key that is set: nobody may see them."""
-        return tuple(key.get_secret_value() for key in (self.model_api_key, self.transcriber_api_key) if key is not None)
+        """Every key and password that is set: nobody may see them."""
+        keys = [key.get_secret_value() for key in (self.model_api_key, self.transcriber_api_key) if key is not None]
+        urls = [url.get_secret_value() for url in (self.session_url, self.memory_url) if url is not None]
+        passwords = [found[1] for url in urls if (found := _PASSWORD.match(url)) and found[1]]
+        return (*keys, *passwords, *self._tool_keys())
+
+    def _tool_keys(self) -> Iterator[str]:
+        """Find what is sent to tool servers in headers, and handed to them in their environment."""
+        for server in self.tool_servers.values():
+            for part in ("headers", "env"):
+                given: object = server.get(part)
+                if isinstance(given, dict):
+                    values = cast("dict[str, object]", given).values()
+                    yield from (value for value in values if isinstance(value, str) and len(value) >= _SHORTEST_KEY)
 
     @field_validator(*LIMITS, mode="before")
     @classmethod

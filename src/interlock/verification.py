@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelResponse
+from interlock.capabilities import Clock, Ids, Model, ModelBackend
 from interlock.contract import Graph
 from interlock.contract.conformance import differences
 from interlock.contract.document import read_document_file
-from interlock.engine import ENGINES
+from interlock.engine import ENGINES, EngineName
 from interlock.errors import InterlockError
+from interlock.grants import Grants
 from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
-from interlock.runtime.proof import Finding, Observed
+from interlock.runtime.proof import Finding, Invariant, Observed
 from interlock.settings import Settings
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
 from interlock.wiring import Interlock
 
 __all__ = ["Verdict", "verify_agent", "verify_graph"]
@@ -32,20 +35,41 @@ class Verdict:
 
 
 class EngineLab:
-    """Takes turns of one agent on every engine, with a scripted model, a fixed clock, counted ids and default settings."""
+    """Takes turns of one agent on every engine: a scripted model, a fixed clock, counted ids, stores of its own, default settings."""
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: Agent, folder: Path) -> None:
         self._agent = agent
+        self._settings = {engine: Settings.model_construct(engine=engine, data_dir=folder) for engine in ENGINES}
+        self._opened = Grants(self._settings["direct"], {})
+        used = dict.fromkeys(capability for graph in agent.graphs for capability in graph.capabilities)
+        stores = tuple(capability for capability in used if capability not in (Model, ModelBackend))
+        self._grants = {**self._opened.of(agent, stores), Clock: FixedClock()}
+        self._taken = 0
 
-    async def observe(self, text: str, *replies: str | ModelResponse | Exception) -> Sequence[Observed]:
-        """Take the same turn on every engine."""
+    async def observe(self, text: str, *replies: Scripted, session: str | None = None) -> Sequence[Observed]:
+        """Take the same turn on every engine; each has sessions of its own."""
+        self._taken += 1
+        return [await self._take(engine, f"id{self._taken}", text, replies, session) for engine in ENGINES]
+
+    async def observe_at_once(self, text: str, *replies: Scripted, session: str, times: int) -> Sequence[Observed]:
+        """Take the same turn many times at once, on every engine one after the other."""
+        self._taken += 1
         observed: list[Observed] = []
         for engine in ENGINES:
-            grants = {ModelBackend: ScriptedModel(*replies), Clock: FixedClock(), Ids: CountingIds()}
-            events: list[Event] = []
-            result = await Interlock(Settings.model_construct(engine=engine), grants=grants).run(self._agent, text, on_event=events.append)
-            observed.append(Observed(result, events))
+            turns = (self._take(engine, f"id{self._taken}-{number}", text, replies, session) for number in range(times))
+            observed += await asyncio.gather(*turns)
         return observed
+
+    async def _take(self, engine: EngineName, ids: str, text: str, replies: Sequence[Scripted], session: str | None) -> Observed:
+        model = ScriptedModel(*replies)
+        app = Interlock(self._settings[engine], grants={**self._grants, Ids: CountingIds(ids), Model: model, ModelBackend: model})
+        events: list[Event] = []
+        named = f"{session or ids}-{engine}" if self._agent.has_sessions else session
+        return Observed(await app.run(self._agent.name, text, session=named, on_event=events.append), events)
+
+    async def close(self) -> None:
+        """Release the stores."""
+        await self._opened.close()
 
 
 async def verify_agent(agent: Agent) -> AsyncGenerator[Verdict, None]:
@@ -53,10 +77,22 @@ async def verify_agent(agent: Agent) -> AsyncGenerator[Verdict, None]:
     for graph in agent.graphs:
         async for verdict in verify_graph(graph, agent.document):
             yield verdict
-    lab = EngineLab(agent.name)
-    for invariant in agent.invariants:
-        finding = await invariant.check(lab)
-        yield Verdict(invariant.statement, finding.holds, finding.proof)
+    with tempfile.TemporaryDirectory(prefix="interlock-") as folder:
+        lab = EngineLab(agent, Path(folder))
+        try:
+            for invariant in agent.invariants:
+                finding = await _tried(invariant, lab)
+                yield Verdict(invariant.statement, finding.holds, finding.proof)
+        finally:
+            await lab.close()
+
+
+async def _tried(invariant: Invariant, lab: EngineLab) -> Finding:
+    """Look for the proof; one that cannot be had is none."""
+    try:
+        return await invariant.check(lab)
+    except Exception as error:  # noqa: BLE001 - a turn that goes wrong may break the proof anywhere
+        return Finding(False, f"the proof broke off: {type(error).__name__}: {error}")
 
 
 async def verify_graph(graph: Graph, document: Path | None) -> AsyncGenerator[Verdict, None]:

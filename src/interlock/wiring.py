@@ -11,15 +11,26 @@ import functools
 import importlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
+from weakref import WeakValueDictionary
 
 from interlock.adapters.system import SystemIds
 from interlock.capabilities import Ids
 from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
-from interlock.errors import AgentUnknown, ContractError, InputSchema, InterlockError, RecordInvalid, RoleUnknown, StateIncompatible
+from interlock.errors import (
+    AgentUnknown,
+    ContractError,
+    InputSchema,
+    InterlockError,
+    Problem,
+    RecordInvalid,
+    RoleUnknown,
+    StateIncompatible,
+)
 from interlock.grants import Grants
 from interlock.runtime.admission import check_characters, check_session, check_text
 from interlock.runtime.agent import Agent
@@ -31,6 +42,7 @@ from interlock.runtime.logs import LOGGER, Steps
 from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, differences, read_record
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.reply import Reply
+from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
 from interlock.runtime.tracing import tracing
 from interlock.runtime.turn import Order, Terms, Turn, TurnResult
 from interlock.settings import LIMITS, Settings, read_settings
@@ -43,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS", "Interlock", "agent_of", "load_agent"]
 
-AGENTS = ("sam",)
+AGENTS = ("sam", "desk")
 """The agents that come with Interlock, each a package in interlock.agents."""
 
 
@@ -91,6 +103,7 @@ class Interlock:
         self.settings = settings or read_settings()
         self._grants = Grants(self.settings, grants or {})
         self._ids = cast("Ids", (grants or {}).get(Ids, SystemIds()))
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._ready: dict[int, tuple[Graph, _Ready]] = {}
         self._terms = Terms(
             limits=Limits(**{name: getattr(self.settings, name) for name in LIMITS}),
@@ -126,10 +139,21 @@ class Interlock:
         if isinstance(admitted, InterlockError):
             raise admitted  # here, where what it comes from is not dragged along: that may quote what came in
         order, ready = admitted
-        if record is None:
-            return await Turn(order, ready.gate, terms=self._watched_terms(), sink=on_event).run(ready.compiled)
-        with Recorder.begin(record, Heading.of(order, self._terms.limits, self.settings.redact)) as recorder:
-            return await self._record(order, ready, recorder, sink=on_event)
+        async with self._alone(order):
+            if record is None:
+                return await Turn(order, ready.gate, terms=self._watched_terms(), sink=on_event).run(ready.compiled)
+            with Recorder.begin(record, Heading.of(order, ready.gate.fingerprint, self._terms.limits, self.settings.redact)) as recorder:
+                return await self._record(order, ready, recorder, sink=on_event)
+
+    def _alone(self, order: Order) -> AbstractAsyncContextManager[Any]:
+        """Let the turns of a session follow one another. Other processes are held off by the session's store."""
+        if not order.in_session:
+            return nullcontext()
+        key = (order.agent, order.session)
+        lock = self._turns.get(key)
+        if lock is None:
+            lock = self._turns[key] = asyncio.Lock()
+        return lock
 
     async def replay(self, path: Path, *, graph: Graph | None = None, on_event: Sink | None = None) -> Replay:
         """Take a recorded turn again with what was recorded: nothing is asked, told or looked up anew.
@@ -139,8 +163,8 @@ class Interlock:
         record = read_record(path)
         if record.ending is None:
             raise RecordInvalid(f"The turn in '{path}' stopped half way. Fix: go on with it, by '--resume' or 'Interlock.resume'.")
-        _, order = self._order(record, graph)
-        gate = Gate(order.graph, None)
+        chosen, order = self._order(record, graph)
+        gate = self._gate(chosen, order.graph, lets_out=False)
         terms = Terms(
             limits=record.heading.limits,
             redactor=Redactor(record.heading.redact, literals=self.settings.keys),
@@ -149,7 +173,7 @@ class Interlock:
         events: list[Event] = []
         ledger = Ledger(order.turn, entries=record.entries, complete=True)
         result = await Turn(order, gate, terms=terms, sink=_both(events, on_event), ledger=ledger).run(self._compiled(order.graph, gate))
-        found = differences(record, order.graph, Ending.of(result, events), ledger.unused)
+        found = differences(record, gate.fingerprint, Ending.of(result, events), ledger.unused)
         return Replay(record=record, result=result, differences=tuple(found))
 
     async def resume(self, path: Path, *, graph: Graph | None = None, on_event: Sink | None = None) -> TurnResult:
@@ -158,10 +182,12 @@ class Interlock:
         if record.ending is not None:
             raise RecordInvalid(f"The turn in '{path}' has ended. Fix: take it again, by 'replay'.")
         chosen, order = self._order(record, graph)
-        if record.heading.fingerprint != order.graph.fingerprint:
+        ready = self._prepare(chosen, order.graph)
+        if record.heading.fingerprint != ready.gate.fingerprint:
             raise StateIncompatible(f"The contracts of '{order.graph.name}' have changed since the turn in '{path}' began.")
-        with Recorder.go_on(path) as recorder:
-            return await self._record(order, self._prepare(chosen, order.graph), recorder, entries=record.entries, sink=on_event)
+        async with self._alone(order):
+            with Recorder.go_on(path) as recorder:
+                return await self._record(order, ready, recorder, entries=record.entries, sink=on_event)
 
     async def stream(
         self,
@@ -199,18 +225,23 @@ class Interlock:
         return self._compile(graph, self._gate(chosen, graph), checkpointer=checkpointer, store=store).compiled
 
     def _find(self, name: str) -> tuple[Agent, Graph]:
-        agent = load_agent(name.partition(".")[0])
-        for graph in agent.graphs:
-            if graph.name == name:
-                return agent, graph
-        raise AgentUnknown(f"There is no graph '{name}'. Agent '{agent.name}' has: {', '.join(g.name for g in agent.graphs)}.")
+        agents = [load_agent(known) for known in AGENTS]
+        for agent in agents:
+            if agent.name == name:
+                return agent, _entry(agent, None)
+        for agent in agents:
+            for graph in agent.graphs:
+                if graph.name == name:
+                    return agent, graph
+        known = ", ".join(graph.name for agent in agents for graph in agent.graphs)
+        raise AgentUnknown(f"There is no graph '{name}'. There are: {known}.")
 
-    def _prepare(self, agent: Agent, graph: Graph) -> _Ready:
-        """Compile a graph for the configured engine, once."""
+    def _prepare(self, agent: Agent, graph: Graph, *, inside: tuple[Graph, ...] = ()) -> _Ready:
+        """Compile a graph for the configured engine, and those inside it, once."""
         known = self._ready.get(id(graph))
         if known is not None:
             return known[1]
-        gate = self._gate(agent, graph)
+        gate = self._gate(agent, graph, inside=inside)
         ready = _Ready(gate, self._compiled(graph, gate))
         self._ready[id(graph)] = (graph, ready)
         return ready
@@ -234,14 +265,33 @@ class Interlock:
             """Take a step where LangGraph alone drives: a turn around each node."""
             turn = Turn(order, gate, terms=self._watched_terms())
             try:
-                return await turn.step(node, state)
+                return await turn.walk.step(node, state)
             finally:
                 turn.close()
 
         return LangGraphGraph(graph, loose=loose, checkpointer=checkpointer, store=store)
 
-    def _gate(self, agent: Agent, graph: Graph) -> Gate:
-        return Gate(graph, self._grants.of(agent, graph.capabilities))
+    def _gate(self, agent: Agent, graph: Graph, *, lets_out: bool = True, inside: tuple[Graph, ...] = ()) -> Gate:
+        """Make the gate of a graph, and everything of the graphs that stand behind its capabilities."""
+        behind = self._grants.subgraphs(agent, graph.capabilities)
+        inside = (*inside, graph)
+        problems = [problem for capability, subgraph in behind.items() for problem in subgraph_problems(graph, capability, subgraph)]
+        if any(subgraph.graph in inside for subgraph in behind.values()):
+            ring = " > ".join(one.name for one in inside)
+            problems.append(Problem("ring", f"it is granted to itself: {ring}.", "grant something else.", graph.name))
+        if problems:
+            raise ContractError(problems)
+        ready: dict[type, ReadySubgraph] = {}
+        for capability, subgraph in behind.items():
+            inner = subgraph.graph
+            if lets_out:
+                prepared = self._prepare(agent, inner, inside=inside)
+            else:
+                shut = self._gate(agent, inner, lets_out=False, inside=inside)
+                prepared = _Ready(shut, self._compiled(inner, shut))
+            ready[capability] = ReadySubgraph(subgraph, prepared.gate, prepared.compiled)
+        grants = self._grants.of(agent, tuple(one for one in graph.capabilities if one not in behind)) if lets_out else None
+        return Gate(graph, grants, subgraphs=ready)
 
     def _admit(
         self, agent: str | Graph, given: str | Mapping[str, Any], *, session: str | None, role: str | None, turn: str
@@ -252,7 +302,16 @@ class Interlock:
             graph = _entry(chosen, role)
             session = turn if session is None else check_session(session)
             values = graph.state.admit(chosen.admit(self._checked(given), session))
-            order = Order(agent=chosen.name, graph=graph, role=role, session=session, turn=turn, given=values, reply=chosen.reply)
+            order = Order(
+                agent=chosen.name,
+                graph=graph,
+                role=role,
+                session=session,
+                turn=turn,
+                given=values,
+                reply=chosen.reply,
+                in_session=chosen.has_sessions,
+            )
             return order, self._prepare(chosen, graph)
         except ContractError:
             raise  # about code, which its author has to see whole

@@ -38,7 +38,7 @@ def interlock(script: str, environment: dict[str, str], tmp_path: Path) -> Calla
             check=False,
             cwd=tmp_path,
             env=environment | dict(env or {}),
-            timeout=60,
+            timeout=120,
             **options,
         )
         stdout, stderr = ran.stdout.decode(), ran.stderr.decode()

@@ -112,3 +112,10 @@ def test_the_log_tells_of_every_step_on_request_and_of_no_key(interlock: Command
 
 def test_there_is_no_log_unless_it_is_asked_for(interlock: Command):
     assert interlock("run", "sam", "hello").stderr == ""
+
+
+def test_what_is_handed_to_a_tool_server_is_not_shown(interlock: Command):
+    servers = {"shop": {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Token hunter2-hunter2"}}}
+    ran = interlock("doctor", env={"INTERLOCK_TOOL_SERVERS": json.dumps(servers)})
+    assert "tool_servers = shop" in ran.stdout
+    assert "hunter2" not in ran.stdout + ran.stderr

@@ -48,7 +48,7 @@ def module(tmp_path: Path) -> str:
 def test_agents_lists_every_agent_on_a_line(interlock: Command):
     ran = interlock("agents")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == ["sam"]
+    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == ["sam", "desk"]
 
 
 def test_no_command_and_help_list_the_commands(interlock: Command):
@@ -116,3 +116,15 @@ def test_a_graph_that_breaks_its_contract_is_refused_with_what_to_change(interlo
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("contract_invalid: graph 'greeter', node 'greet', field 'txt'")
     assert "Fix: write 'text'." in ran.stderr
+
+
+def test_one_graph_of_an_agent_is_shown_by_its_name(interlock: Command):
+    ran = interlock("show", "planner.model_graph")
+    assert ran.stdout.startswith("# planner.model_graph\n")
+    assert "orchestrator" not in ran.stdout
+
+
+def test_what_stands_behind_a_capability_is_shown(interlock: Command):
+    shown = interlock("show", "desk").stdout
+    assert "- `Planner`: planner.model_graph" in shown
+    assert "- `SalesSpecialist`: specialist.runtime_graph(specialist='sales')" in shown

@@ -61,12 +61,13 @@ def test_everything_that_is_promised_holds_with_its_proof(interlock: Command):
     verified = json.loads(ran.stdout)
     assert verified.keys() == {"ok", "agents"}
     assert verified["ok"] is True
-    assert verified["agents"].keys() == {"sam"}
-    for verdict in verified["agents"]["sam"]:
+    assert verified["agents"].keys() == {"sam", "desk"}
+    for verdict in (verdict for verdicts in verified["agents"].values() for verdict in verdicts):
         assert verdict.keys() == {"invariant", "holds", "proof"}
         assert verdict["holds"] is True
         assert verdict["proof"]
     assert len(verified["agents"]["sam"]) == 9
+    assert len(verified["agents"]["desk"]) == 15 + 9
 
 
 def test_one_agent_is_verified_line_by_line(interlock: Command):

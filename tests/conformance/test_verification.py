@@ -11,7 +11,7 @@ from interlock import END, Graph
 from interlock.agents.sam import invariants
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import AgentState
-from interlock.capabilities import Memory, ModelResponse
+from interlock.capabilities import Memory
 from interlock.contract.draw import mermaid
 from interlock.contract.node import Row
 from interlock.engine import langgraph
@@ -42,8 +42,8 @@ async def test_sam_keeps_everything_it_promises():
     assert all(verdict.proof for verdict in verdicts)
 
 
-async def test_a_lab_takes_the_same_turn_on_every_engine():
-    first, second = await EngineLab("sam").observe("hello", "hi")
+async def test_a_lab_takes_the_same_turn_on_every_engine(tmp_path: Path):
+    first, second = await EngineLab(load_agent("sam"), tmp_path).observe("hello", "hi")
     assert first == second
     assert first.result.output == "hi"
     assert first.events
@@ -54,11 +54,14 @@ class DoctoredLab:
 
     def __init__(self, doctor: Doctor) -> None:
         self._doctor = doctor
-        self._lab = EngineLab("sam")
+        self._lab = EngineLab(load_agent("sam"), Path("nowhere"))
 
-    async def observe(self, text: str, *replies: str | ModelResponse | Exception) -> Sequence[Observed]:
-        first, *others = await self._lab.observe(text, *replies)
+    async def observe(self, text: str, *replies: Any, session: str | None = None) -> Sequence[Observed]:
+        first, *others = await self._lab.observe(text, *replies, session=session)
         return [first, *map(self._doctor, others)]
+
+    async def observe_at_once(self, text: str, *replies: Any, session: str, times: int) -> Sequence[Observed]:
+        return [self._doctor(one) for one in await self._lab.observe_at_once(text, *replies, session=session, times=times)]
 
 
 def overlap(observed: Observed) -> Observed:
@@ -161,12 +164,12 @@ def sam_with(**options: Any) -> Graph:
     return Graph("sam", state=AgentState, entry=entry, nodes=rows, takes=sam.state.takes, gives="response", steps=10, **options)
 
 
-async def test_sam_without_its_ban_on_memory_is_found(monkeypatch: pytest.MonkeyPatch):
-    assert (await invariants.no_memory(EngineLab("sam"))).holds
+async def test_sam_without_its_ban_on_memory_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    assert (await invariants.no_memory(EngineLab(load_agent("sam"), tmp_path))).holds
     monkeypatch.setattr(invariants, "sam", sam_with())
-    assert not (await invariants.no_memory(EngineLab("sam"))).holds
+    assert not (await invariants.no_memory(EngineLab(load_agent("sam"), tmp_path))).holds
     monkeypatch.setattr(invariants, "sam", sam_with(forbids=(Memory,)))
-    assert (await invariants.no_memory(EngineLab("sam"))).holds
+    assert (await invariants.no_memory(EngineLab(load_agent("sam"), tmp_path))).holds
 
 
 def test_each_of_sams_invariants_can_fail():

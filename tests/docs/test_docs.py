@@ -74,8 +74,11 @@ def test_an_agent_has_a_page_and_a_readme_with_its_contracts(agent: str):
     assert f"<!-- generated: contracts {agent} -->" in (ROOT / f"src/interlock/agents/{agent}/README.md").read_text(encoding="utf-8")
 
 
+RULED = ("contract/check.py", "runtime/gate.py", "runtime/subgraph.py", "wiring.py")
+
+
 def test_every_rule_of_a_graph_is_listed():
-    source = "".join((ROOT / "src/interlock" / module).read_text(encoding="utf-8") for module in ("contract/check.py", "runtime/gate.py"))
+    source = "".join((ROOT / "src/interlock" / module).read_text(encoding="utf-8") for module in RULED)
     rules = set(re.findall(r'(?:self\.say|Problem)\(\s*"(\w+)"', source))
     section = (ROOT / "docs/errors.md").read_text(encoding="utf-8").partition("## The rules of a graph")[2]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == rules

@@ -65,7 +65,9 @@ def environment() -> dict[str, str]:
 
 
 def run(command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=directory, env=environment(), check=False, capture_output=True, text=True, encoding="utf-8")
+    return subprocess.run(
+        command, cwd=directory, env=environment() | {"HOME": str(directory)}, check=False, capture_output=True, text=True, encoding="utf-8"
+    )
 
 
 def assert_printed(printed: str, said: str) -> None:

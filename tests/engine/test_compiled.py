@@ -14,6 +14,7 @@ from interlock.agents.sam.graph import sam
 from interlock.capabilities import Clock, Ids, ModelBackend
 from interlock.errors import AgentUnknown
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock.wiring import AGENTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,13 +105,17 @@ def load(reference: str) -> Callable[[], Any]:
 
 def test_langgraph_json_names_every_agent_and_what_to_install():
     configuration = json.loads((ROOT / "langgraph.json").read_text())
-    assert configuration["graphs"].keys() == {"sam"}
+    assert configuration["graphs"].keys() == set(AGENTS)
     assert configuration["dependencies"] == ["."]
 
 
-async def test_what_langgraph_json_names_can_be_loaded_and_runs():
-    for reference in json.loads((ROOT / "langgraph.json").read_text())["graphs"].values():
-        graph = load(reference)()
-        assert isinstance(graph, CompiledStateGraph)
-        state = await graph.ainvoke({"raw_input": "hello"})
-        assert state["response"].status == "success"
+GIVEN = {"sam": {"raw_input": "hello"}, "desk": {"session_id": "served", "text": "What is 2 + 2?"}}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_what_langgraph_json_names_can_be_loaded_and_runs(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("INTERLOCK_DATA_DIR", str(tmp_path))
+    graph = load(json.loads((ROOT / "langgraph.json").read_text())["graphs"][agent])()
+    assert isinstance(graph, CompiledStateGraph)
+    state = await graph.ainvoke(GIVEN[agent])
+    assert state["response"].status == "success" if agent == "sam" else state["reply"] == "2 + 2 = 4"

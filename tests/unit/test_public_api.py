@@ -22,6 +22,7 @@ PUBLIC = [
     "Present",
     "Secret",
     "Settings",
+    "Subgraph",
     "TurnResult",
     "Untrusted",
     "node",
@@ -31,7 +32,10 @@ MODULES = [interlock.__name__, *(found.name for found in pkgutil.walk_packages(i
 SILENT = {  # packages that only say what is in them
     "interlock.adapters",
     "interlock.adapters.models",
+    "interlock.adapters.stores",
+    "interlock.adapters.tools",
     "interlock.agents",
+    "interlock.agents.desk.nodes",
     "interlock.runtime",
 }
 

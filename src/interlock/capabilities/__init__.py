@@ -5,8 +5,10 @@ from interlock.capabilities.capability import Capability
 from interlock.capabilities.clock import Clock
 from interlock.capabilities.ids import Ids
 from interlock.capabilities.media import Images, Transcriber
-from interlock.capabilities.memory import Memory
+from interlock.capabilities.memory import Memory, MemoryReader, MemoryWriter
 from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool, ToolCall, Usage
+from interlock.capabilities.sessions import SessionReader, SessionStore, SessionWriter
+from interlock.capabilities.tools import Toolbox, ToolGateway, ToolRequest, ToolResult
 
 __all__ = [
     "Capability",
@@ -15,6 +17,8 @@ __all__ = [
     "Ids",
     "Images",
     "Memory",
+    "MemoryReader",
+    "MemoryWriter",
     "Message",
     "Model",
     "ModelBackend",
@@ -22,8 +26,15 @@ __all__ = [
     "ModelRequest",
     "ModelResponse",
     "Piece",
+    "SessionReader",
+    "SessionStore",
+    "SessionWriter",
     "Tool",
     "ToolCall",
+    "ToolGateway",
+    "ToolRequest",
+    "ToolResult",
+    "Toolbox",
     "Transcriber",
     "Usage",
 ]

@@ -92,8 +92,11 @@ class Model(Capability, Protocol):
     """Answers messages. Raises a ModelError where it cannot: late, unreachable, refused, or with output that is no use."""
 
     @emits("chat_model")
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
-        """Answer, or ask for tools to be called."""
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
+        """Answer, or ask for tools to be called.
+
+        With a schema the model is asked for JSON of that shape; whether its text is that is for the caller to find out.
+        """
         ...
 
     @emits("chat_model")

@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from interlock.cli.run import as_text
-from interlock.cli.screen import console, is_terminal, print_error, print_line, safe
+from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
 from interlock.runtime.events import Event
@@ -103,7 +103,7 @@ class Chat:
         except asyncio.CancelledError:
             if not turn.cancelled():
                 raise
-            print_error("cancelled: The turn was ended; nothing of it is kept.")
+            print_error("cancelled: The turn was ended.")
             return
         self._last, self._session = result, result.session
         if live is not None:
@@ -116,7 +116,7 @@ class Chat:
             self._table(self._last.to_json()["state"], "field", "value")
 
     def _show_path(self) -> None:
-        print_line(" > ".join(self._last.path) if self._last is not None else "No turn yet.")
+        print_line(as_path(self._last.path) if self._last is not None else "No turn yet.")
 
     def _show_events(self) -> None:
         table = Table(*(Column(name, no_wrap=True) for name in ("", "event", "name", "data")), box=None, header_style="dim")

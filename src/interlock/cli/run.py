@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from interlock.cli.screen import console, is_terminal, print_error, print_json, print_line, safe
+from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
 from interlock.runtime.events import Event
@@ -84,7 +84,7 @@ def show_result(result: TurnResult) -> None:
         print_line(safe(output))
         return
     screen = console()
-    screen.print(Text(" > ".join(result.path), style="dim"))
+    screen.print(Text(as_path(result.path), style="dim"))
     if result.error is None:
         screen.print(Text(safe(output)))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.text import Text
 from interlock.errors import InterlockError
 from interlock.runtime.plain import harmless as safe
 
-__all__ = ["console", "fail", "is_terminal", "print_error", "print_json", "print_line", "safe"]
+__all__ = ["as_path", "console", "fail", "is_terminal", "print_error", "print_json", "print_line", "safe"]
 
 
 def console() -> Console:
@@ -34,6 +35,22 @@ def print_line(line: str) -> None:
 def print_error(line: str) -> None:
     """Print a line to standard error."""
     sys.stderr.write(f"{line}\n")
+
+
+def as_path(path: Sequence[str]) -> str:
+    """Write the nodes of a turn in a line, those of a graph inside a node in parentheses behind it."""
+    text, depth = "", 0
+    for name in path:
+        inside = name.count("/")
+        step = name.rpartition("/")[2]
+        if not text:
+            text = step
+        elif inside > depth:
+            text += f" ({step}"
+        else:
+            text += f"{')' * (depth - inside)} > {step}"
+        depth = inside
+    return text + ")" * depth
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:

@@ -13,6 +13,7 @@ from interlock.cli.target import AgentArgument, find
 from interlock.contract import Graph
 from interlock.contract.draw import COLUMNS, as_data, cells, markdown, mermaid
 from interlock.contract.shapes import render
+from interlock.runtime.agent import Agent
 
 __all__ = ["show"]
 
@@ -27,13 +28,31 @@ def show(
     if as_json:
         print_json({"agent": found.name, "graphs": [as_data(graph) for graph in found.graphs]}, indent=2)
         return
-    for graph in found.graphs:
+    for number, graph in enumerate(found.graphs):
+        if number:
+            print_line("")
         if as_mermaid:
             print_line(mermaid(graph).rstrip())
         elif is_terminal():
             _draw(graph)
         else:
             print_line(f"# {graph.name}\n\n{markdown(graph).rstrip()}")
+    if found.subgraphs and not as_mermaid:
+        _show_behind(found)
+
+
+def _show_behind(agent: Agent) -> None:
+    """List the capabilities behind which a graph stands."""
+    lines = [(capability.__name__, repr(subgraph)) for capability, subgraph in agent.subgraphs.items()]
+    if not is_terminal():
+        print_line("\n# graphs behind capabilities\n")
+        print_line("\n".join(f"- `{capability}`: {behind}" for capability, behind in lines))
+        return
+    console().print("\n[bold]graphs behind capabilities[/]")
+    behind = _grid()
+    for line in lines:
+        behind.add_row(f"  {line[0]}", escape(line[1]))
+    console().print(behind)
 
 
 def _draw(graph: Graph) -> None:

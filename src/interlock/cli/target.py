@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
@@ -73,8 +74,14 @@ def target(name: str) -> str | Graph:
 
 
 def find(name: str) -> Agent:
-    """Find an agent, or make one of a graph in a module that can be imported from here."""
-    return agent_of(load(name, Graph)) if ":" in name else load_agent(name)
+    """Find an agent, one graph of an agent, or make an agent of a graph in a module that can be imported from here."""
+    if ":" in name:
+        return agent_of(load(name, Graph))
+    for agent in find_all(None) if name not in AGENTS else ():
+        for graph in agent.graphs:
+            if graph.name == name:
+                return replace(agent, graphs=(graph,), subgraphs={}, invariants=())
+    return load_agent(name)
 
 
 def load(name: str, kind: type[T]) -> T:

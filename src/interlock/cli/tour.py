@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.adapters.models.local import find_weights
-from interlock.cli.screen import console, safe
+from interlock.cli.screen import as_path, console, safe
 from interlock.cli.target import find_all, open_app
 from interlock.engine import ENGINES
 from interlock.errors import InterlockError
 from interlock.runtime.agent import Agent, Scene
-from interlock.runtime.events import Event
+from interlock.runtime.events import Event, Sink
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
 from interlock.verification import verify_agent
@@ -30,7 +30,10 @@ A_KEY = "sk-" + "not-a-real-key-" * 2
 
 def tour() -> None:
     """Take telling turns on each agent, without a key, and prove what it promises."""
-    raise typer.Exit(code=asyncio.run(Tour(open_app().settings).guide()))
+    with tempfile.TemporaryDirectory(prefix="interlock-tour-") as folder:  # a visitor leaves nothing behind
+        settings = open_app().settings.model_copy(update={"data_dir": Path(folder)})
+        code = asyncio.run(Tour(settings).guide())
+    raise typer.Exit(code=code)
 
 
 class Tour:
@@ -51,8 +54,9 @@ class Tour:
             nodes = sum(len(graph.nodes) for graph in agent.graphs)
             self._screen.rule(f"[bold]{agent.name}[/] [dim]{number} of {len(agents)}[/]", align="left")
             self._screen.print(f"{agent.summary}  [dim]({nodes} nodes)[/]")
-            for position, scene in enumerate(agent.scenes):
-                await self._play(agent, scene, in_full=position == 0)
+            async with Interlock(settings) as app:
+                for position, scene in enumerate(agent.scenes):
+                    await self._play(app, agent, scene, in_full=position == 0)
             await self._prove(agent)
         self._screen.print()
         self._screen.rule("[bold]every agent[/] [dim]by the gate[/]", align="left")
@@ -64,25 +68,32 @@ class Tour:
         )
         return 0 if self._as_expected else 1
 
-    async def _play(self, agent: Agent, scene: Scene, *, in_full: bool) -> None:
+    async def _play(self, app: Interlock, agent: Agent, scene: Scene, *, in_full: bool) -> None:
         """Show one turn: what goes in, what happens on the way, what comes out."""
-        settings = self._settings.model_copy(update=dict(scene.settings))
         self._heading(scene.title)
         self._line("in", Text(safe(_short(scene.text))))
         start = perf_counter()
-        async with Interlock(settings) as app:
-            result = await app.run(agent.name, scene.text, on_event=self._show_step if in_full else None)
+        result = await self._take(app, agent, scene, on_event=self._show_step if in_full else None)
         if not in_full and result.path not in self._seen:
-            self._line("path", Text(" > ".join(result.path), "dim"))
+            self._line("path", Text(as_path(result.path), "dim"))
         self._seen.add(result.path)
         self._outcome(result, f"{len(result.path)} steps, {(perf_counter() - start) * 1000:.0f} ms")
         self._as_expected &= (result.error.code if result.error else None) == scene.error
+
+    async def _take(self, app: Interlock, agent: Agent, scene: Scene, *, on_event: Sink | None) -> TurnResult:
+        if not scene.settings:
+            return await app.run(agent.name, scene.text, session=scene.session, on_event=on_event)
+        async with Interlock(self._settings.model_copy(update=dict(scene.settings))) as other:
+            return await other.run(agent.name, scene.text, session=scene.session, on_event=on_event)
 
     def _show_step(self, event: Event) -> None:
         node = event["metadata"].get("langgraph_node")
         if node is not None and event["event"] == "on_chain_end":
             wrote = ", ".join(event["data"]["output"])
-            self._line("node", Text.assemble(f"{node:<24}", (f" wrote {_short(wrote, 38)}", "dim")))
+            told = f" wrote {_short(wrote, 38)}" if wrote else ""
+            step = node.rpartition("/")[2]
+            indent = "  " * node.count("/")
+            self._line("node", Text.assemble(f"{indent + step:<24}", (told, "dim")))
         elif event["event"].endswith("_start") and "chain" not in event["event"]:
             self._line("call", Text(event["name"], "yellow"))
 

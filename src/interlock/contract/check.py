@@ -271,7 +271,8 @@ class _Builder:
                 says = f"method '{method}' of capability '{capability.__name__}' {says}"
                 self.say("bad_capability", says, fix, node=node, field=name)
                 return
-        if capability in self.declared.forbids:
+        forbids = [forbidden for forbidden in self.declared.forbids if is_capability(forbidden)]  # what is none is said of the graph
+        if any(capability in forbidden.__mro__ or forbidden in capability.__mro__ for forbidden in forbids):
             self.say(
                 "forbidden_capability",
                 f"it is granted '{capability.__name__}', which this graph forbids.",

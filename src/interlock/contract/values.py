@@ -12,9 +12,10 @@ import sys
 import types
 import uuid
 from collections.abc import Callable, Container, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import CoreConfig, SchemaValidator
 from typing_extensions import TypedDict
 
@@ -173,7 +174,26 @@ def immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     if dataclasses.is_dataclass(hint):
         parameters: Any = getattr(hint, "__dataclass_params__")  # noqa: B009 - typeshed does not know it
         return parameters.frozen and all(immutable(part, inside=(*inside, hint)) for part in hints(hint).resolved.values())
+    if _is_plain_model(hint):
+        frozen = hint.model_config.get("frozen", False)
+        return frozen and all(immutable(field.annotation, inside=(*inside, hint)) for field in hint.model_fields.values())
     return False
+
+
+def _is_plain_model(kind: type[Any]) -> TypeGuard[type[BaseModel]]:
+    """Tell whether a class is a pydantic model whose instances are their fields and nothing else."""
+    if not issubclass(kind, BaseModel):
+        return False
+    is_own = kind.__deepcopy__ is BaseModel.__deepcopy__ and kind.__copy__ is BaseModel.__copy__
+    return is_own and not kind.__private_attributes__ and kind.model_config.get("extra") != "allow" and not _keeps_more(kind)
+
+
+def _keeps_more(kind: type[Any]) -> bool:
+    """Tell whether instances keep something beside their dictionary, or something in it that is worked out."""
+    below = kind.__mro__[: kind.__mro__.index(BaseModel)]
+    return any(vars(base).get("__slots__") for base in below) or any(
+        isinstance(member, cached_property) for base in below for member in vars(base).values()
+    )
 
 
 def copied_by_validation(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
@@ -181,6 +201,8 @@ def copied_by_validation(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
 
     Validation makes every container and record anew; what it takes as it is may be shared if it cannot change.
     """
+    if _is_json(hint):
+        return True
     hint, _ = peel(hint)
     origin = get_origin(hint)
     if hint in inside or immutable(hint):
@@ -190,6 +212,10 @@ def copied_by_validation(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     return is_record(hint) and all(copied_by_validation(part, inside=(*inside, hint)) for part in hints(hint).resolved.values())
 
 
+def _is_json(hint: Any) -> bool:
+    return hint is JsonValue or (get_origin(hint) is Annotated and get_args(hint)[0] is JsonValue)
+
+
 def detached(value: T) -> T:
     """Copy a value so that changing the copy changes nothing else; what cannot change is returned as it is."""
     kind = type(value)
@@ -197,9 +223,11 @@ def detached(value: T) -> T:
 
 
 def _learn(kind: type[Any]) -> Copier:
-    """Find out once how values of a class are copied: a dataclass by its changeable fields, which is much faster."""
+    """Find out once how values of a class are copied: a record by its changeable fields, which is much faster."""
     copier: Copier = copy.deepcopy
-    if dataclasses.is_dataclass(kind) and not hasattr(kind, "__slots__"):
+    if inspect.isclass(kind) and _is_plain_model(kind):
+        copier = _model_copier(kind)
+    elif dataclasses.is_dataclass(kind) and not hasattr(kind, "__slots__"):
         changeable = tuple(name for name, hint in hints(kind).resolved.items() if not immutable(hint))
 
         def copy_fields(value: Any) -> Any:
@@ -213,6 +241,24 @@ def _learn(kind: type[Any]) -> Copier:
         copier = copy_fields
     _COPIERS[kind] = copier
     return copier
+
+
+def _model_copier(kind: type[BaseModel]) -> Copier:
+    changeable = tuple(name for name, field in kind.model_fields.items() if not immutable(field.annotation))
+
+    def copy_model(value: Any) -> Any:
+        attributes = dict(value.__dict__)
+        for name in changeable:
+            attributes[name] = detached(attributes[name])
+        made: Any = kind.__new__(kind)
+        set_attribute(made, "__dict__", attributes)
+        set_attribute(made, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
+        set_attribute(made, "__pydantic_extra__", None)
+        set_attribute(made, "__pydantic_private__", None)
+        return made
+
+    set_attribute = object.__setattr__
+    return copy_model
 
 
 _COPIERS: dict[type[Any], Copier] = {

@@ -11,17 +11,22 @@ from interlock.contract import Graph
 from interlock.runtime.proof import Invariant
 from interlock.runtime.reply import Reply
 from interlock.runtime.rules import Rules
+from interlock.runtime.subgraph import Subgraph
 
 __all__ = ["Agent", "Scene"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A telling turn for the tour: what is said, the code of the error it ends in, if it does, and settings of its own."""
+    """A telling turn for the tour: what is said, the code of the error it ends in, if it does, and settings of its own.
+
+    Scenes that name the same session are a conversation.
+    """
 
     title: str
     text: str
     error: str | None = None
+    session: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -32,7 +37,8 @@ class Agent:
     `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text, or fields, and
     the session id into input fields, `reply` turns the final state into the reply. `offline` are the rules that stand in
     for a model, `document` the architecture document that the rows are held to, `invariants` what it promises beyond its
-    contracts, `scenes` the turns that the tour shows.
+    contracts, `scenes` the turns that the tour shows, `subgraphs` the capabilities behind which a graph of its own stands. Where it
+    `has_sessions`, turns of one session follow one another.
     """
 
     name: str
@@ -45,3 +51,5 @@ class Agent:
     document: Path | None = None
     invariants: Sequence[Invariant] = ()
     scenes: Sequence[Scene] = ()
+    subgraphs: Mapping[type, Subgraph] = field(default_factory=dict[type, Subgraph])
+    has_sessions: bool = False

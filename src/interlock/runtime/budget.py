@@ -49,12 +49,11 @@ class Heard:
 class Budget:
     """What one turn has used so far. `now` is a clock that only goes forward, in seconds."""
 
-    __slots__ = ("_bytes", "_calls", "_ran_out", "_tokens", "has_time_limit", "limits", "now", "steps", "until")
+    __slots__ = ("_bytes", "_calls", "_ran_out", "_tokens", "has_time_limit", "limits", "now", "until")
 
-    def __init__(self, limits: Limits, *, steps: int, now: Callable[[], float], ran_out: TimeRanOut | None = None) -> None:
+    def __init__(self, limits: Limits, *, now: Callable[[], float], ran_out: TimeRanOut | None = None) -> None:
         self.limits = limits
         self.now = now
-        self.steps = steps if limits.max_steps is None else min(steps, limits.max_steps)
         self.until = None if limits.max_turn_seconds is None else now() + limits.max_turn_seconds
         self._ran_out = ran_out
         if ran_out is not None and ran_out.in_a_step:
@@ -84,10 +83,13 @@ class Budget:
     def _time_is_up(self) -> BudgetExceeded:
         return BudgetExceeded(f"The turn took all of its {self.limits.max_turn_seconds or 0:g} seconds (max_turn_seconds).")
 
-    def take_step(self, taken: int) -> BudgetExceeded | None:
-        """Begin a step, this many having been taken before; return why there may be none."""
-        if taken >= self.steps:
-            return BudgetExceeded(f"The turn took all of its {self.steps} steps without ending (max_steps).")
+    def take_step(self, taken: int, own: int, steps: int) -> BudgetExceeded | None:
+        """Begin a step; return why there may be none. Before it the turn took so many, the graph so many of its own."""
+        most = self.limits.max_steps
+        if own >= steps:
+            return BudgetExceeded(f"The graph took all of its {steps} steps without ending.")
+        if most is not None and taken >= most:
+            return BudgetExceeded(f"The turn took all of its {most} steps without ending (max_steps).")
         if self._ran_out is not None and not self._ran_out.in_a_step and taken >= self._ran_out.after_steps:
             return self._time_is_up()
         return None if self.until is None else self.out_of_time()

@@ -122,6 +122,10 @@ class Run:
             return None
         return Run(self.events, kind or "capability", name, [*self.parents, self.run_id], self._metadata, public=kind is not None)
 
+    def inner(self, name: str, metadata: Mapping[str, Any]) -> Run:
+        """Make the run of a graph that is walked inside this one."""
+        return Run(self.events, "chain", name, [*self.parents, self.run_id], metadata)
+
     def _flush(self) -> None:
         rest = self._text.flush() if self._text is not None and not self._hid else ""
         if rest:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from interlock.capabilities.capability import is_stream, methods
 from interlock.contract import Graph
 from interlock.contract.node import Node
-from interlock.contract.shapes import render
+from interlock.contract.shapes import note, render
 from interlock.errors import ContractError, Problem, ReplayDiverged
 from interlock.runtime.method import Method
 from interlock.runtime.scope import Scope, Stream
+from interlock.runtime.subgraph import GraphMethod, ReadySubgraph
 
 __all__ = ["Gate"]
 
@@ -28,22 +32,38 @@ class _Handle:
 
 def _handle_class(capability: type, adapter: object | None) -> type[_Handle]:
     """Make the class of the handles on one adapter. The adapter itself cannot be reached through them."""
-    body = {name: _way(Method(capability, name, _nobody if adapter is None else getattr(adapter, name))) for name in methods(capability)}
+    body = {name: _way(_method(capability, name, adapter)) for name in methods(capability)}
     return type(capability.__name__, (_Handle,), {"__slots__": (), **body})
 
 
-def _way(method: Method) -> Callable[..., Any]:
+def _method(capability: type, name: str, adapter: object | None) -> Method | GraphMethod:
+    if isinstance(adapter, ReadySubgraph):
+        return GraphMethod(capability, name, adapter)
+    return Method(capability, name, _nobody if adapter is None else getattr(adapter, name))
+
+
+def _way(method: Method | GraphMethod) -> Callable[..., Any]:
     """Make a handle's method."""
+    if isinstance(method, GraphMethod):
+        return _calling(method)
+    return _streaming(method) if method.is_stream else _calling(method)
+
+
+def _calling(method: Method | GraphMethod) -> Callable[..., Any]:
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return method.call(self._scope, args, kwargs)
 
+    return call
+
+
+def _streaming(method: Method) -> Callable[..., Any]:
     def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         opened = Stream(self._scope, method.called, method.stream(self._scope, args, kwargs))
         self._scope.streams.append(opened)
         return opened
 
-    return stream if method.is_stream else call
+    return stream
 
 
 def _nobody(*_args: Any, **_kwargs: Any) -> Any:
@@ -53,18 +73,38 @@ def _nobody(*_args: Any, **_kwargs: Any) -> Any:
 class Gate:
     """A graph's capabilities, each granted exactly once, handed to nodes for as long as they run.
 
-    A gate without grants lets nothing out: it is for turns whose ledger has every call.
+    A gate without grants lets nothing out: it is for turns whose ledger has every call. `subgraphs` are the graphs that
+    stand behind a capability; what they do to the world passes gates of their own.
     """
 
-    def __init__(self, graph: Graph, grants: Mapping[type, object] | None) -> None:
+    def __init__(
+        self, graph: Graph, grants: Mapping[type, object] | None, *, subgraphs: Mapping[type, ReadySubgraph] | None = None
+    ) -> None:
+        inner = {capability: ready for capability, ready in (subgraphs or {}).items() if capability in graph.capabilities}
         if grants is not None:
-            problems = [problem for capability in graph.capabilities for problem in _problems(graph, capability, grants)]
+            problems = [
+                problem for capability in graph.capabilities for problem in _problems(graph, capability, grants) if capability not in inner
+            ]
             if problems:
                 raise ContractError(problems)
-        handles = {
-            capability: _handle_class(capability, None if grants is None else grants[capability]) for capability in graph.capabilities
-        }
+        adapters: dict[type, object] = {**(grants or {}), **inner}
+        handles = {capability: _handle_class(capability, adapters.get(capability)) for capability in graph.capabilities}
         self._handles = {node.name: {grant.parameter: handles[grant.capability] for grant in node.grants} for node in graph.nodes.values()}
+        self.names: frozenset[str] = graph.state.names.union(*(ready.gate.names for ready in inner.values()))
+        """The names of all fields, those of inner graphs too."""
+        self._graph = graph
+        self._inner = inner
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identify the contracts, those of inner graphs too, with what they have fixed."""
+        inner = [
+            [capability.__name__, ready.gate.fingerprint, {name: note(value) for name, value in ready.subgraph.fixed.items()}]
+            for capability, ready in self._inner.items()
+        ]
+        if not inner:
+            return self._graph.fingerprint
+        return hashlib.sha256(json.dumps([self._graph.fingerprint, inner], sort_keys=True).encode()).hexdigest()
 
     def open(self, node: Node, scope: Scope) -> dict[str, Any]:
         """Return the keyword arguments that a node is granted."""

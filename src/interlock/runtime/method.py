@@ -26,6 +26,7 @@ from interlock.errors import (
     CapabilityTimeout,
     InterlockError,
     ModelTimeout,
+    TurnError,
 )
 from interlock.runtime.budget import Budget, Heard
 from interlock.runtime.events import Run
@@ -107,7 +108,7 @@ class Method:
             if self._gives_secret:
                 scope.redactor.learn(result)
             if heard is not None:
-                scope.budget.hear_model(heard, result)
+                scope.hear_model(heard, result)
         except (Exception, asyncio.CancelledError) as error:
             failure = self._failed(run, error)
             if failure is error:
@@ -134,7 +135,7 @@ class Method:
             async with aclosing(source):
                 async for piece in source:
                     if heard is not None:
-                        scope.budget.hear_model(heard, piece)
+                        scope.hear_model(heard, piece)
                     told.hear(piece)
                     yield piece
         except (Exception, asyncio.CancelledError) as error:
@@ -287,6 +288,8 @@ class Method:
 
     def _typed(self, error: BaseException) -> InterlockError:
         """Make a typed error of whatever an adapter raised or returned."""
+        if isinstance(error, TurnError):
+            error.node = error.turn = None  # an adapter may raise one error again and again
         if isinstance(error, InterlockError):
             return error
         if isinstance(error, ValidationError):

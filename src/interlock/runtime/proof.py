@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from interlock.capabilities.backend import ModelResponse
 from interlock.runtime.events import Event
 from interlock.runtime.turn import TurnResult
 
@@ -30,10 +29,17 @@ class Observed:
 
 
 class Lab(Protocol):
-    """Where turns are taken under known conditions: a scripted model, a fixed clock, counted ids."""
+    """Where turns are taken under known conditions: a scripted model, a fixed clock, counted ids, stores of its own.
 
-    async def observe(self, text: str, *replies: str | ModelResponse | Exception) -> Sequence[Observed]:
-        """Take the same turn on every engine."""
+    `replies` are the script: see interlock.testing.ScriptedModel.
+    """
+
+    async def observe(self, text: str, *replies: Any, session: str | None = None) -> Sequence[Observed]:
+        """Take the same turn on every engine; each has sessions of its own."""
+        ...
+
+    async def observe_at_once(self, text: str, *replies: Any, session: str, times: int) -> Sequence[Observed]:
+        """Take the same turn many times at once, on every engine one after the other."""
         ...
 
 

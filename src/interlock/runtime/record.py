@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -51,12 +52,12 @@ class Heading:
     version: Literal[1] = VERSION
 
     @classmethod
-    def of(cls, order: Order, limits: Limits, redact: tuple[str, ...]) -> Heading:
+    def of(cls, order: Order, fingerprint: str, limits: Limits, redact: tuple[str, ...]) -> Heading:
         """Write down what a turn is about."""
         return cls(
             agent=order.agent,
             graph=order.graph.name,
-            fingerprint=order.graph.fingerprint,
+            fingerprint=fingerprint,
             role=order.role,
             session=order.session,
             turn=order.turn,
@@ -70,7 +71,16 @@ class Heading:
         if graph.name != self.graph or not self.given.keys() <= set(graph.state.takes):
             raise RecordInvalid(f"The record is of graph '{self.graph}', which '{graph.name}' is not.")
         given = {name: _codec(graph, name).decode(value) for name, value in self.given.items()}
-        return Order(agent=self.agent, graph=graph, role=self.role, session=self.session, turn=self.turn, given=given, reply=agent.reply)
+        return Order(
+            agent=self.agent,
+            graph=graph,
+            role=self.role,
+            session=self.session,
+            turn=self.turn,
+            given=given,
+            reply=agent.reply,
+            in_session=agent.has_sessions,
+        )
 
 
 def _codec(graph: Graph, name: str) -> Codec[Any]:
@@ -109,9 +119,9 @@ class Ending:
         error = self.result["error"]
         if error is None or error["code"] != BudgetExceeded.code or "max_turn_seconds" not in error["message"]:
             return None
-        ended = sum(event["event"] == "on_chain_end" and "langgraph_node" in event["metadata"] for event in self.events)
-        steps = len(self.result["path"])
-        return TimeRanOut(after_steps=steps, in_a_step=ended < steps)
+        # What was open then failed with it, the innermost first: a graph, where its next step was refused.
+        failed = list(takewhile(lambda event: event["event"].endswith("_error"), reversed(self.events[:-1])))
+        return TimeRanOut(after_steps=len(self.result["path"]), in_a_step=bool(failed) and "graph" not in failed[-1]["metadata"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,11 +260,11 @@ def _assemble(lines: Iterator[dict[str, Any]]) -> Record | None:
     return None if heading is None else Record(heading=heading, entries=entries, ending=ending)
 
 
-def differences(record: Record, graph: Graph, after: Ending, unused: Iterable[Entry]) -> Iterator[str]:
+def differences(record: Record, fingerprint: str, after: Ending, unused: Iterable[Entry]) -> Iterator[str]:
     """Tell in what a turn that was taken again differs: each part of the result, the first event, calls not made any more."""
     before = cast("Ending", record.ending)
-    if record.heading.fingerprint != graph.fingerprint:
-        yield f"graph: the contracts of '{graph.name}' have changed"
+    if record.heading.fingerprint != fingerprint:
+        yield f"graph: the contracts of '{record.heading.graph}' have changed"
     for part in ("status", "output", "error", "path", "metadata"):
         if before.result[part] != after.result[part]:
             yield f"{part}: was {_short(before.result[part])}, is {_short(after.result[part])}"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock.errors import ContractViolation
-from interlock.runtime.budget import Budget
+from interlock.runtime.budget import Heard
 from interlock.runtime.events import Run
-from interlock.runtime.ledger import Ledger
 from interlock.runtime.logs import LOGGER
-from interlock.runtime.redaction import Redactor
 from interlock.runtime.watch import Wait, Watch
+
+if TYPE_CHECKING:
+    from interlock.runtime.walk import Shared
 
 __all__ = ["Scope", "Stream"]
 
@@ -20,17 +21,29 @@ __all__ = ["Scope", "Stream"]
 class Scope:
     """While it is open, the node may use what it was granted."""
 
-    __slots__ = ("_others", "_task", "_watch", "budget", "is_cancelled", "is_open", "ledger", "node", "redactor", "run", "streams")
+    __slots__ = (
+        "_others",
+        "_task",
+        "_watch",
+        "budget",
+        "is_cancelled",
+        "is_open",
+        "ledger",
+        "node",
+        "redactor",
+        "run",
+        "shared",
+        "streams",
+    )
 
-    def __init__(
-        self, node: str, *, run: Run | None, budget: Budget, ledger: Ledger | None, redactor: Redactor, watch: Watch | None
-    ) -> None:
+    def __init__(self, node: str, *, run: Run | None, shared: Shared) -> None:
         self.node = node
-        self._watch = watch
         self.run = run
-        self.budget = budget
-        self.ledger = ledger
-        self.redactor = redactor
+        self.shared = shared
+        self._watch = shared.watch
+        self.budget = shared.budget
+        self.ledger = shared.ledger
+        self.redactor = shared.redactor
         self.is_open = True
         self.is_cancelled = False
         self.streams: list[Stream] = []
@@ -41,6 +54,13 @@ class Scope:
         """Refuse what comes after the node has ended."""
         if not self.is_open:
             raise ContractViolation(f"'{called}' was called after node '{self.node}' had ended.")
+
+    def hear_model(self, heard: Heard, said: Any) -> None:
+        """Count what a model said, and take note of who it was."""
+        self.budget.hear_model(heard, said)
+        name = getattr(said, "model", None)
+        if isinstance(name, str) and name:
+            self.shared.models[name] = None
 
     def begin_wait(self, until: float | None = None) -> Wait | None:
         """Begin to wait for a part of a call, for as long as it may take."""

@@ -44,8 +44,7 @@ class Spans:
     def _begin(self, event: Event, kind: str) -> None:
         parent = self._open.get(event["parent_ids"][-1]) if event["parent_ids"] else None
         inside = None if parent is None else self._trace.set_span_in_context(parent[0])
-        is_node = "langgraph_node" in event["metadata"]
-        word = ("node" if is_node else "turn") if kind == "chain" else "call"
+        word = _word(event) if kind == "chain" else "call"
         span = self._tracer.start_span(f"{word} {event['name']}", context=inside, attributes=_attributes(event))
         # What an adapter traces by itself (an HTTP call, say) comes to stand inside.
         token = self._context.attach(self._trace.set_span_in_context(span))
@@ -60,6 +59,12 @@ class Spans:
             span.set_attribute("interlock.error", error["code"])
             span.set_status(self._trace.StatusCode.ERROR, f"{error['code']}: {error['message']}")
         span.end()
+
+
+def _word(event: Event) -> str:
+    if "langgraph_node" in event["metadata"]:
+        return "node"
+    return "graph" if event["parent_ids"] else "turn"
 
 
 def _attributes(event: Event) -> dict[str, Any]:

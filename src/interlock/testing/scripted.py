@@ -52,7 +52,13 @@ class ScriptedModel:
             return reply
         return ModelResponse(status="success", output=_reply(reply).text, metadata={"backend": _NAME, "trace_id": request.trace_id})
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:  # noqa: ARG002 - it is scripted
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] = (),  # noqa: ARG002 - it is scripted
+        schema: type[BaseModel] | None = None,  # noqa: ARG002 - likewise
+    ) -> ModelReply:
         """Give the next reply."""
         self.messages.append(tuple(messages))
         return _reply(self._next())

@@ -60,7 +60,7 @@ async def test_a_failure_is_a_value(error: Exception, status: str, error_type: s
 
 
 class Hanging:
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: object = None) -> ModelReply:
         await asyncio.Event().wait()
         raise AssertionError
 

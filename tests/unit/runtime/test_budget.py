@@ -569,7 +569,7 @@ async def test_a_model_may_return_bytes_that_are_no_text(engine: EngineName):
 
 @given(said=st.lists(st.text(max_size=30), max_size=20), limit=st.integers(min_value=0, max_value=200))
 def test_the_bytes_of_a_budget_are_the_bytes_that_were_said(said: list[str], limit: int):
-    budget = Budget(Limits(max_output_bytes=limit), steps=1, now=lambda: 0.0)
+    budget = Budget(Limits(max_output_bytes=limit), now=lambda: 0.0)
     call = budget.ask_model()
     heard = 0
     for text in said:

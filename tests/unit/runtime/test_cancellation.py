@@ -52,7 +52,7 @@ class Busy:
     async def fetch(self, what: str) -> str:
         return await self._do(f"fetch {what}")
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
         return ModelReply(text=await self._do("reply"))
 
     async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:

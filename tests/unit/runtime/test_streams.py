@@ -393,7 +393,7 @@ async def test_a_call_that_is_still_on_its_way_when_the_node_ends_is_ended(engin
     ended: list[str] = []
 
     class Waiting(ScriptedModel):
-        async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Any:
+        async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> Any:
             try:
                 await asyncio.sleep(0.05)
             finally:
@@ -412,7 +412,7 @@ async def test_the_others_of_calls_made_at_once_end_when_one_fails(engine: Engin
     ended: list[str] = []
 
     class Half(ScriptedModel):
-        async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Any:
+        async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> Any:
             if messages[0].text == "bad":
                 raise ModelUnavailable
             try:

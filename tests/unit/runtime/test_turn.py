@@ -251,4 +251,4 @@ async def test_a_result_is_plain_json_when_asked(engine: EngineName):
 async def test_a_failed_result_is_plain_json_when_asked(engine: EngineName):
     result = await Interlock(Settings(engine=engine)).run(trip(3), {"steps": 9})
     error = result.to_json()["error"]
-    assert error == {"code": "budget_exceeded", "message": "The turn took all of its 3 steps without ending (max_steps).", "node": "rest"}
+    assert error == {"code": "budget_exceeded", "message": "The graph took all of its 3 steps without ending.", "node": "rest"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.messages.tool import ToolCallChunk
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.utils.function_calling import convert_to_json_schema
 from langsmith import tracing_context  # pyright: ignore[reportUnknownVariableType] - a Mapping of unknowns in its signature
 from pydantic import BaseModel, ValidationError
 
@@ -52,10 +54,15 @@ class LangChainModel:
         self._timeout_s = timeout_s
         self._close = close
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
-        """Answer, or ask for tools to be called."""
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
+        """Answer, or ask for tools to be called; with a schema, in JSON as far as the model can be held to it."""
+        if schema is not None and not tools:
+            with translating():
+                # Not the class: OpenAI's client would hold what is said to it, and throw away what does not fit.
+                text, usage = await self._ask_json(messages, convert_to_json_schema(schema))
+            return ModelReply(text=text, model=self._name, usage=usage)
         with translating():
-            said = _assistant(await self._ask(self._offering(tools), _to_langchain(messages)))
+            said = _assistant(await self._ask(self._offering(tools), _to_langchain(messages, tools)))
             _check_refusal(said)
             heard = _Heard(limit=self._max_reply_bytes)
             heard.add_text(str(said.text))
@@ -63,7 +70,7 @@ class LangChainModel:
                 heard.add_call(call["id"], call["name"], json.dumps(call["args"], ensure_ascii=False))
             return ModelReply(
                 text="".join(heard.text),
-                calls=heard.finished(messages, broken=bool(said.invalid_tool_calls)),
+                calls=heard.finished(messages, tools, broken=bool(said.invalid_tool_calls)),
                 model=self._name,
                 usage=_usage(said.usage_metadata),
             )
@@ -72,7 +79,7 @@ class LangChainModel:
         """Answer piece by piece; the last one carries the calls and how many tokens it took."""
         heard = _Heard(limit=self._max_reply_bytes)
         with translating():
-            pieces = self._offering(tools).astream(_to_langchain(messages), config=_ALONE)
+            pieces = self._offering(tools).astream(_to_langchain(messages, tools), config=_ALONE)
         async with aclosing(cast("AsyncGenerator[AIMessageChunk, None]", pieces)):
             while (said := await self._next(pieces)) is not None:
                 with translating():
@@ -81,20 +88,25 @@ class LangChainModel:
                     yield Piece(text=text, model=self._name)
         with translating():
             heard.check_end()
-            calls = heard.finished(messages, broken=False)
+            calls = heard.finished(messages, tools, broken=False)
         yield Piece(calls=calls, model=self._name, usage=_usage(heard.usage))
 
     async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
         """Answer with an instance of a pydantic class, exactly as the model gave it: nothing is mended."""
         with translating():
-            asked: Runnable[Any, Any] = self._chat.with_structured_output(schema, include_raw=True)
-            answer = await self._ask(asked, _to_langchain(messages))
-            said = _assistant(cast("Mapping[str, Any]", answer)["raw"])
-            _check_refusal(said)
-            heard = _Heard(limit=self._max_reply_bytes)
-            heard.add_text(_decision_text(said))
-            heard.finished(messages, broken=False)
-            return Decision(value=_validated("".join(heard.text), schema), model=self._name, usage=_usage(said.usage_metadata))
+            text, usage = await self._ask_json(messages, schema)
+            return Decision(value=_validated(text, schema), model=self._name, usage=usage)
+
+    async def _ask_json(self, messages: Sequence[Message], schema: type[BaseModel] | dict[str, Any]) -> tuple[str, Usage | None]:
+        """Ask for JSON of a shape, in whichever way the model can be held to one; return what it said as it said it."""
+        asked: Runnable[Any, Any] = self._chat.with_structured_output(schema, include_raw=True)
+        answer = await self._ask(asked, _to_langchain(messages))
+        said = _assistant(cast("Mapping[str, Any]", answer)["raw"])
+        _check_refusal(said)
+        heard = _Heard(limit=self._max_reply_bytes)
+        heard.add_text(_decision_text(said))
+        heard.finished(messages, (), broken=False)
+        return "".join(heard.text), _usage(said.usage_metadata)
 
     async def aclose(self) -> None:
         """Let go of the connection to the server."""
@@ -106,8 +118,8 @@ class LangChainModel:
             return self._chat
         return self._chat.bind_tools(
             [
-                {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters}}
-                for tool in tools
+                {"type": "function", "function": {"name": name, "description": tool.description, "parameters": tool.parameters}}
+                for name, tool in zip(_wire_names(tools), tools, strict=True)
             ]
         )
 
@@ -188,7 +200,7 @@ class _Heard:
         if self.metadata.get("model_provider") == "openai" and not any(self.metadata.get(key) for key in _ENDINGS):
             raise ModelUnavailable("The model's server broke off in the middle of an answer.")
 
-    def finished(self, messages: Iterable[Message], *, broken: bool) -> tuple[ToolCall, ...]:
+    def finished(self, messages: Iterable[Message], tools: Sequence[Tool], *, broken: bool) -> tuple[ToolCall, ...]:
         """Check that something was said, and return the calls that can be made. Those that cannot are dropped if others can."""
         valid = [(call, arguments) for call in self.calls if (arguments := _arguments(call)) is not None]
         if not valid and (self.calls or broken):
@@ -196,7 +208,28 @@ class _Heard:
         if not valid and not "".join(self.text).strip():
             raise ModelOutputInvalid("The model's answer is empty.")
         taken = {call.id for message in messages for call in message.calls}
-        return tuple(ToolCall(id=_own_id(call.id, taken), name=call.name, arguments=arguments) for call, arguments in valid)
+        known = dict(zip(_wire_names(tools), (tool.name for tool in tools), strict=True))
+        return tuple(
+            ToolCall(id=_own_id(call.id, taken), name=known.get(call.name, call.name), arguments=arguments) for call, arguments in valid
+        )
+
+
+def _wire_names(tools: Sequence[Tool]) -> list[str]:
+    """Name tools as servers take it: letters, digits, '_' and '-'; an own name for each."""
+    names: list[str] = []
+    own = {tool.name for tool in tools}  # whoever has such a name keeps it
+    for tool in tools:
+        name = plain = _wire_name(tool.name)
+        count = len(names)
+        while name in names or (name != tool.name and name in own):
+            name = f"{plain[:60]}_{count}"
+            count += 1
+        names.append(name)
+    return names
+
+
+def _wire_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
 
 
 def _arguments(call: _Call) -> dict[str, Any] | None:
@@ -264,8 +297,10 @@ def _usage(said: UsageMetadata | None) -> Usage | None:
     return Usage(input_tokens=counts[0], output_tokens=counts[1])
 
 
-def _to_langchain(messages: Sequence[Message]) -> list[BaseMessage]:
-    return [_MAKERS[message.role](message) for message in messages]
+def _to_langchain(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[BaseMessage]:
+    """Write a conversation; a call of a tool that is offered has the name that it is offered under."""
+    names = {tool.name: name for name, tool in zip(_wire_names(tools), tools, strict=True)}
+    return [_assistant_message(message, names) if message.role == "assistant" else _MAKERS[message.role](message) for message in messages]
 
 
 def _user(message: Message) -> BaseMessage:
@@ -277,15 +312,17 @@ def _user(message: Message) -> BaseMessage:
     return HumanMessage(content=[*([{"type": "text", "text": message.text}] if message.text else []), *blocks])
 
 
-def _assistant_message(message: Message) -> BaseMessage:
-    calls = [{"name": call.name, "args": call.arguments, "id": call.id, "type": "tool_call"} for call in message.calls]
+def _assistant_message(message: Message, names: Mapping[str, str]) -> BaseMessage:
+    calls = [
+        {"name": names.get(call.name) or _wire_name(call.name), "args": call.arguments, "id": call.id, "type": "tool_call"}
+        for call in message.calls
+    ]
     return AIMessage(content=message.text, tool_calls=calls)
 
 
 _MAKERS: Mapping[Role, Callable[[Message], BaseMessage]] = {
     "system": lambda message: SystemMessage(content=message.text),
     "user": _user,
-    "assistant": _assistant_message,
     "tool": lambda message: ToolMessage(content=message.text, tool_call_id=message.answers or ""),
 }
 

@@ -126,9 +126,9 @@ class LocalModel:
         self._lock = threading.Lock()
         self._started: tuple[Served, LangChainModel] | None = None
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
         """Answer, or ask for tools to be called."""
-        return await (await self._model(messages)).reply(messages, tools=tools)
+        return await (await self._model(messages)).reply(messages, tools=tools, schema=schema)
 
     async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
         """Answer piece by piece."""

@@ -25,8 +25,11 @@ class OfflineModel:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
-        """Answer by the rules."""
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
+        """Answer by the rules; with a schema, with the JSON of what they decide."""
+        if schema is not None:
+            decision = await self.decide(messages, schema=schema)
+            return ModelReply(text=decision.value.model_dump_json(by_alias=True), model=_NAME)
         reply = self._rules.reply(messages, tools)
         return ModelReply(text=reply, model=_NAME) if isinstance(reply, str) else replace(reply, model=_NAME)
 

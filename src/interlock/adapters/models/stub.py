@@ -23,7 +23,13 @@ _SENTENCE = "This is a stubbed response."
 class StubModel:
     """Replies with one fixed sentence, calls no tools, and decides on what is the default."""
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:  # noqa: ARG002 - the same to all
+    async def reply(
+        self,
+        messages: Sequence[Message],  # noqa: ARG002 - the same to all
+        *,
+        tools: Sequence[Tool] = (),  # noqa: ARG002 - likewise
+        schema: type[BaseModel] | None = None,  # noqa: ARG002 - likewise
+    ) -> ModelReply:
         """Answer without a model."""
         return ModelReply(text=_SENTENCE, model=_NAME)
 

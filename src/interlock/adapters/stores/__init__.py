@@ -1,0 +1,1 @@
+"""Who keeps what outlives a turn."""

@@ -1,0 +1,1 @@
+"""Who runs a tool, and the tools: arithmetic, a catalogue, a knowledge base, functions of your own, MCP servers."""

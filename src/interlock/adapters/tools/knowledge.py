@@ -1,0 +1,169 @@
+"""A knowledge base in SQLite's full-text index: the demo shop's articles, or a folder of Markdown files of your own."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from interlock.adapters.tools.databases import build, reading, translated
+from interlock.adapters.tools.words import content
+from interlock.errors import StoreCorrupt, StoreUnavailable
+
+__all__ = ["MAX_ARTICLES", "MAX_BYTES", "MAX_FILES", "MAX_PASSAGE", "Knowledge"]
+
+MAX_ARTICLES = 3
+"""How many articles one answer has. `count` says how many there are."""
+
+MAX_PASSAGE = 800
+"""How many characters of an article one answer has."""
+
+MAX_FILES = 10_000
+"""How many articles a folder may have."""
+
+MAX_BYTES = 1024 * 1024
+"""How large an article may be."""
+
+_DEMO = Path(__file__).parent / "articles"
+_WHAT = "Knowledge base"
+_FORMAT = b"1"  # of the index: with another one it is built anew
+_MAX_WORDS = 16  # of a question are looked for
+_TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
+_HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
+
+_RANKED = f"SELECT article, title, text FROM passages WHERE passages MATCH ? ORDER BY bm25(passages, {_TITLE}, {_TEXT}), rowid"  # noqa: S608 - numbers of ours
+
+Query = Annotated[str, Field(max_length=2000, description="what the customer wants to know, in a few words")]
+_Seen = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class _Article:
+    id: str
+    title: str
+    passages: tuple[str, ...]
+
+
+class Knowledge:
+    """Finds articles. The index is made on first use, and anew when an article has changed."""
+
+    def __init__(self, folder: Path, *, path: Path | None = None) -> None:
+        self._articles = path or _DEMO
+        # A folder of one's own has an index of its own: two that are used in turn would be rebuilt in turn.
+        mark = "" if path is None else f"-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+        self._index = folder / f"knowledge{mark}.sqlite"
+        self._known: tuple[_Seen, str] | None = None
+
+    def search(self, query: Query) -> dict[str, JsonValue]:
+        """Search the help articles of the shop: the title and the best passage of those that have most words of the query."""
+        asked = content(query)[:_MAX_WORDS]
+        if not asked:
+            return {"query": query, "count": 0, "articles": []}
+        with translated(self._articles, _WHAT):
+            fingerprint = self._fingerprint()
+        if not self._is_current(fingerprint):
+            build(self._index, what=_WHAT, fill=lambda connection: _fill(connection, fingerprint, _read(self._articles)))
+        with reading(self._index, what=_WHAT) as connection:
+            count, articles = _found(connection, asked)
+        return {"query": query, "count": count, "articles": articles}
+
+    def _fingerprint(self) -> str:
+        """Tell one content of the folder from another; the files are read only if one of them looks changed."""
+        seen = tuple((str(file), *_looks(file)) for file in _files(self._articles))
+        if self._known is None or self._known[0] != seen:
+            made = hashlib.sha256(_FORMAT)
+            for article in _read(self._articles):
+                made.update(repr(article).encode())
+            self._known = (seen, made.hexdigest())
+        return self._known[1]
+
+    def _is_current(self, fingerprint: str) -> bool:
+        """Tell whether the index is of these articles. One that cannot be read is made anew: it holds nothing of its own."""
+        if not self._index.exists():
+            return False
+        try:
+            with reading(self._index, what=_WHAT) as connection:
+                return connection.execute("SELECT value FROM fingerprint").fetchone() == (fingerprint,)
+        except StoreCorrupt:
+            return False
+
+
+def _found(connection: sqlite3.Connection, asked: Sequence[str]) -> tuple[int, list[JsonValue]]:
+    """Find the articles that have at least half of the words, the best first, each with its best passage."""
+    # Words are letters and digits only, and quoted: what FTS5 takes for syntax never reaches it.
+    quoted = [f'"{word}"' for word in asked]
+    hits: Counter[str] = Counter()
+    for word in quoted:
+        hits.update(article for (article,) in connection.execute("SELECT DISTINCT article FROM passages WHERE passages MATCH ?", (word,)))
+    enough = {article for article, count in hits.items() if count * 2 >= len(asked)}
+    found: dict[str, JsonValue] = {}
+    for article, title, passage in connection.execute(_RANKED, (" OR ".join(quoted),)) if enough else ():
+        if article in enough and article not in found:
+            found[article] = {"id": article, "title": title, "passage": passage}
+            if len(found) == min(MAX_ARTICLES, len(enough)):
+                break
+    return len(enough), list(found.values())
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise StoreUnavailable(f"{_WHAT} '{folder.name}' is not a folder. Name one with Markdown files in it.")
+    files = sorted(file for file in folder.rglob("*.md") if file.is_file())
+    if len(files) > MAX_FILES:
+        raise StoreUnavailable(f"{_WHAT} '{folder.name}' has {len(files):,} articles; {MAX_FILES:,} are taken.")
+    return files
+
+
+def _looks(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def _read(folder: Path) -> Iterator[_Article]:
+    for file in _files(folder):
+        if file.stat().st_size > MAX_BYTES:
+            raise StoreUnavailable(f"Article '{file.name}' has more than {MAX_BYTES:,} bytes.")
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise StoreCorrupt(f"Article '{file.name}' is not UTF-8.") from error
+        yield _article(file.relative_to(folder).with_suffix("").as_posix(), text)
+
+
+def _article(name: str, text: str) -> _Article:
+    """Take an article apart: the first line is its title if it is a heading, else the file's name is."""
+    first, _, rest = text.strip().partition("\n")
+    if _HEADING.match(first):
+        return _Article(name, _HEADING.sub("", first).strip(), _passages(rest))
+    return _Article(name, name.rpartition("/")[2].replace("-", " ").replace("_", " "), _passages(text))
+
+
+def _passages(text: str) -> tuple[str, ...]:
+    """Put paragraphs together as long as they fit; a heading begins anew."""
+    passages: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        whole = " ".join(paragraph.split())
+        for piece in textwrap.wrap(whole, MAX_PASSAGE):
+            if passages and not _HEADING.match(piece) and len(passages[-1]) + len(piece) < MAX_PASSAGE:
+                passages[-1] += f"\n{piece}"
+            else:
+                passages.append(piece)
+    return tuple(passages) or ("",)
+
+
+def _fill(connection: sqlite3.Connection, fingerprint: str, articles: Iterator[_Article]) -> None:
+    connection.execute("CREATE TABLE fingerprint (value TEXT NOT NULL)")
+    connection.execute("INSERT INTO fingerprint VALUES (?)", (fingerprint,))
+    connection.execute(
+        "CREATE VIRTUAL TABLE passages USING fts5(title, text, article UNINDEXED, tokenize = 'porter unicode61 remove_diacritics 2')"
+    )
+    rows = ((article.title, passage, article.id) for article in articles for passage in article.passages)
+    connection.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows)

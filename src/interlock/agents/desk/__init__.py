@@ -1,0 +1,48 @@
+"""desk: sales and support; goals that interrupt and resume; the session in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
+from interlock.agents.desk.invariants import INVARIANTS
+from interlock.agents.desk.offline import DeskRules
+from interlock.agents.desk.scenes import SCENES
+from interlock.errors import InputSchema
+from interlock.runtime.agent import Agent
+from interlock.runtime.reply import Reply
+
+__all__ = ["agent"]
+
+
+def _admit(given: str | Mapping[str, Any], session: str) -> Mapping[str, Any]:
+    fields = {"text": given} if isinstance(given, str) else given
+    if "text" not in fields:
+        raise InputSchema("The input has no 'text', which is what the customer says.")
+    if fields.get("session_id", session) != session:
+        raise InputSchema("The session is named beside the input, by 'session', not in it.")
+    return {**fields, "session_id": session}
+
+
+def _reply(state: Mapping[str, Any]) -> Reply:
+    goal = state["session"].active_goal
+    waiting = {"goal": goal.type, "status": goal.status} if goal is not None else None
+    return Reply(output=state["reply"], metadata={"active_goal": waiting, "version": state["session"].version})
+
+
+agent = Agent(
+    name="desk",
+    summary="sales and support; goals that interrupt and resume; the session in Redis",
+    graphs=GRAPHS,
+    entries={None: handle_message},
+    admit=_admit,
+    reply=_reply,
+    offline=DeskRules(),
+    subgraphs=SUBGRAPHS,
+    has_sessions=True,
+    document=Path(__file__).with_name("document.md"),
+    invariants=INVARIANTS,
+    scenes=SCENES,
+)

@@ -1,0 +1,1 @@
+"""The desk's nodes, one module for each kind of graph."""

@@ -1,0 +1,26 @@
+"""The nodes of planner.model_graph: ask a model which goal a message is about."""
+
+from __future__ import annotations
+
+from interlock.agents.desk.nodes.asking import asked, exactly
+from interlock.agents.desk.roles import PlannerRequest, PlannerResponse
+from interlock.agents.desk.state import Asked, Said, Understood
+from interlock.capabilities import Message, Model
+
+__all__ = ["model", "parse_json", "prompt"]
+
+
+async def prompt(request: PlannerRequest) -> Asked:
+    """Put the request into words."""
+    return Asked(messages=asked(request.model_dump_json(), "planner"))
+
+
+async def model(messages: tuple[Message, ...], *, model: Model) -> Said:
+    """Ask the model once."""
+    reply = await model.reply(messages, schema=PlannerResponse)
+    return Said(text=reply.text)
+
+
+async def parse_json(text: str) -> Understood:
+    """Take the model's text for a plan, if it is exactly one."""
+    return Understood(response=exactly(PlannerResponse, text))

@@ -1,0 +1,27 @@
+"""The nodes of specialist.structured_graph: ask a model for an answer in JSON."""
+
+from __future__ import annotations
+
+from interlock.agents.desk.nodes.asking import asked, exactly
+from interlock.agents.desk.roles import SpecialistResponse
+from interlock.agents.desk.session import Domain
+from interlock.agents.desk.state import Asked, Parsed, Said
+from interlock.capabilities import Message, Model
+
+__all__ = ["model", "parse_json", "prompt"]
+
+
+async def prompt(specialist: Domain, payload: str) -> Asked:
+    """Put the request into words."""
+    return Asked(messages=asked(payload, specialist, "structured"))
+
+
+async def model(messages: tuple[Message, ...], *, model: Model) -> Said:
+    """Ask the model once."""
+    reply = await model.reply(messages, schema=SpecialistResponse)
+    return Said(text=reply.text)
+
+
+async def parse_json(text: str) -> Parsed:
+    """Take the model's text for an answer, if it is exactly one."""
+    return Parsed(response=exactly(SpecialistResponse, text))

@@ -1,0 +1,20 @@
+"""The nodes of specialist.tool_planning_graph: ask a model which tools it wants."""
+
+from __future__ import annotations
+
+from interlock.agents.desk.nodes.asking import asked
+from interlock.agents.desk.session import Domain
+from interlock.agents.desk.state import Asked, Chosen
+from interlock.capabilities import Message, Model, Tool
+
+__all__ = ["model", "prompt"]
+
+
+async def prompt(specialist: Domain, payload: str) -> Asked:
+    """Put the request into words."""
+    return Asked(messages=asked(payload, specialist, "tools"))
+
+
+async def model(messages: tuple[Message, ...], tools: tuple[Tool, ...], *, model: Model) -> Chosen:
+    """Ask the model once."""
+    return Chosen(reply=await model.reply(messages, tools=tools))
