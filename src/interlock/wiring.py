@@ -11,7 +11,7 @@ import functools
 import importlib
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -139,16 +139,19 @@ class Interlock:
         if isinstance(admitted, InterlockError):
             raise admitted  # here, where what it comes from is not dragged along: that may quote what came in
         order, ready = admitted
-        async with self._alone(order):
-            if record is None:
-                return await Turn(order, ready.gate, terms=self._watched_terms(), sink=on_event).run(ready.compiled)
-            with Recorder.begin(record, Heading.of(order, ready.gate.fingerprint, self._terms.limits, self.settings.redact)) as recorder:
-                return await self._record(order, ready, recorder, sink=on_event)
-
-    def _alone(self, order: Order) -> AbstractAsyncContextManager[Any]:
-        """Let the turns of a session follow one another. Other processes are held off by the session's store."""
         if not order.in_session:
-            return nullcontext()
+            return await self._take(order, ready, record, on_event)
+        async with self._turn_of(order):
+            return await self._take(order, ready, record, on_event)
+
+    async def _take(self, order: Order, ready: _Ready, record: Path | None, sink: Sink | None) -> TurnResult:
+        if record is None:
+            return await Turn(order, ready.gate, terms=self._watched_terms(), sink=sink).run(ready.compiled)
+        with Recorder.begin(record, Heading.of(order, ready.gate.fingerprint, self._terms.limits, self.settings.redact)) as recorder:
+            return await self._record(order, ready, recorder, sink=sink)
+
+    def _turn_of(self, order: Order) -> asyncio.Lock:
+        """Let the turns of a session follow one another. Other processes are held off by the session's store."""
         key = (order.agent, order.session)
         lock = self._turns.get(key)
         if lock is None:
@@ -185,7 +188,7 @@ class Interlock:
         ready = self._prepare(chosen, order.graph)
         if record.heading.fingerprint != ready.gate.fingerprint:
             raise StateIncompatible(f"The contracts of '{order.graph.name}' have changed since the turn in '{path}' began.")
-        async with self._alone(order):
+        async with self._turn_of(order) if order.in_session else nullcontext():
             with Recorder.go_on(path) as recorder:
                 return await self._record(order, ready, recorder, entries=record.entries, sink=on_event)
 

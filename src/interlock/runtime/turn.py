@@ -115,7 +115,7 @@ class Turn:
         self._shared = shared = Shared(
             turn=order.turn,
             budget=budget,
-            redactor=terms.redactor.for_turn(gate.names | _RESULT_NAMES),
+            redactor=terms.redactor.for_turn(_with_result(gate.names)),
             ledger=ledger,
             watch=Watch(loop) if budget.has_time_limit else None,
         )
@@ -212,6 +212,11 @@ class Turn:
             redactor=self._shared.redactor,
             secret=self._graph.state.secret,
         )
+
+
+@functools.cache
+def _with_result(names: frozenset[str]) -> frozenset[str]:
+    return names | _RESULT_NAMES
 
 
 @functools.cache
