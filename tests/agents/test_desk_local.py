@@ -70,7 +70,7 @@ def messages() -> list[str]:
 
 
 async def test_fifty_messages_to_a_real_model_all_end_typed(store: Store):
-    local: Any = open_local(None, max_tokens=4, max_reply_bytes=1 << 20, timeout_s=120)
+    local: Any = open_local(None, max_tokens=64, max_reply_bytes=1 << 20, timeout_s=120)
     model, ended = Planned(local), dict.fromkeys(ENDINGS, 0)
     try:
         async with Interlock(store.settings("direct"), grants={Model: model}) as app:
