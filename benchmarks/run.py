@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from analyst import measure_analyst
 from desk import measure_desk
 from figures import Figure, at_least, at_most, ratio
 from rich.console import Console
@@ -133,7 +134,7 @@ async def measure() -> list[Figure]:
 
 
 def main() -> int:
-    figures = [*asyncio.run(measure()), *asyncio.run(measure_desk())]
+    figures = [*asyncio.run(measure()), *asyncio.run(measure_desk()), *asyncio.run(measure_analyst())]
     table = Table(title="what a turn costs")
     for column in ("what", "measured", "target", ""):
         table.add_column(column, justify="right" if column == "measured" else "left")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import re
+import sqlite3
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -17,7 +20,7 @@ import httpx
 from pydantic import SecretStr
 
 from interlock.adapters.models.local import find_weights
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, StoreCorrupt, StoreUnavailable
 from interlock.grants import Grants
 from interlock.settings import Settings
 from interlock.wiring import AGENTS, load_agent
@@ -26,6 +29,7 @@ __all__ = ["Check", "check_up"]
 
 State = Literal["ok", "off", "broken"]
 PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "pydantic", "pillow")
+_NOBODY = ".doctor"  # a session that cannot be: there is no dot in the name of one
 PATIENCE = 5.0  # seconds for a server to say that it is there
 
 
@@ -52,7 +56,10 @@ async def check_up(settings: Settings) -> AsyncGenerator[Check, None]:
     sessions, memory = settings.folder / "valkey", settings.folder / "memory.sqlite"
     yield await _store("sessions", settings, settings.session_url or sessions, Grants.sessions, "INTERLOCK_SESSION_URL=redis://...")
     yield await _store("memory", settings, settings.memory_url or memory, Grants.memory, "INTERLOCK_MEMORY_URL=postgresql://...")
-    yield await _tools(settings)
+    yield await _checkpoints(settings)
+    warehouse = await _warehouse(settings)
+    yield warehouse
+    yield await _tools(settings, ("sales", "support") if warehouse.state == "broken" else ("sales", "support", "analyst"))
     yield _extra("offline speech", "pocketsphinx", "pip install 'interlock[speech]'", "INTERLOCK_TRANSCRIBER=pocketsphinx")
     yield _tracing()
     for name in AGENTS:
@@ -82,7 +89,8 @@ def _shown_url(url: SecretStr) -> str:
 
 
 def _without_password(url: str) -> str:
-    return re.sub(r"://[^/@]*@", "://...@", url)
+    """Leave out who asks, and what stands behind a question mark: both may have a password."""
+    return re.sub(r"://.*@", "://...@", url.partition("?")[0])
 
 
 def _folder(folder: Path) -> Check:
@@ -136,16 +144,98 @@ async def _store(what: str, settings: Settings, place: SecretStr | Path, find: C
     return Check(what=what, state="ok", found=f"{where} answers", fix=fix)
 
 
-async def _tools(settings: Settings) -> Check:
+async def _checkpoints(settings: Settings) -> Check:
+    """Look for the sessions of agents whose state outlives a turn. Neither a file nor a table is made, and none is changed."""
+    url = None if settings.checkpoint_url is None else settings.checkpoint_url.get_secret_value()
+    shown = str(settings.folder / "sessions.sqlite") if url is None else _without_password(url)
+    fix = "INTERLOCK_CHECKPOINT_URL=postgresql://... or firestore:PROJECT" if url is None else ""
+    try:
+        found = await _looked_up(settings, url)
+    except InterlockError as error:
+        return Check(what="checkpoints", state="broken", found=f"{shown}: {error.message}", fix=fix)
+    return Check(what="checkpoints", state="ok", found=f"{shown} {found}", fix=fix)
+
+
+async def _looked_up(settings: Settings, url: str | None) -> str:
+    """Say what is at the URL, or raise what a turn would be met with."""
+    opened = Grants(settings.model_copy(update={"max_call_seconds": PATIENCE}), {})
+    kept = opened.kept(load_agent("analyst").graphs[0], "")
+    try:
+        if url == "memory:":
+            return "(gone when the command ends)"
+        if url is None or url.startswith("sqlite:"):
+            return _sessions_in(settings.folder / "sessions.sqlite" if url is None else url.removeprefix("sqlite:"))
+        if url.startswith("firestore:"):
+            await kept.load(_NOBODY)
+        else:
+            async with kept.exclusive(_NOBODY):  # which asks the server for a lock, and makes no table
+                pass
+    finally:
+        await opened.close()
+    return "answers"
+
+
+def _sessions_in(place: Path | str) -> str:
+    """Count the sessions in a file, as it is on the disk: a connection that may write leaves files beside it."""
+    path = Path(place).expanduser()
+    if not path.exists():
+        return "(made when it is needed)"
+    if not path.is_file() or not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StoreUnavailable("it cannot be written.")
+    how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
+            is_ours = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'checkpoints'").fetchone()[0]
+            count = connection.execute("SELECT count(DISTINCT thread_id) FROM checkpoints").fetchone()[0] if is_ours else 0
+    except sqlite3.Error as error:
+        raise StoreCorrupt(f"it is damaged or holds no checkpoints ({type(error).__name__}).") from error
+    return f"has {_count(count, 'session')}"
+
+
+async def _warehouse(settings: Settings) -> Check:
+    """Ask the warehouse for its tables. The demo's that is not there yet stays so, and one that is damaged is not made anew."""
+    name, demo = settings.warehouse, settings.folder / "warehouse.duckdb"
+    is_demo = name == "demo"
+    where, fix = (f"demo data in {demo}", "INTERLOCK_WAREHOUSE=duckdb:PATH or bigquery:PROJECT.DATASET") if is_demo else (name, "")
+    if is_demo and not demo.exists():
+        return Check(what="warehouse", state="ok", found=f"{where} (made when it is needed)", fix=fix)
+    try:
+        await asyncio.to_thread(_ask_warehouse, settings, demo if is_demo else None)
+    except InterlockError as error:
+        if is_demo and isinstance(error, StoreCorrupt):
+            return Check(what="warehouse", state="ok", found=f"{where} (damaged; made anew when it is needed)", fix=fix)
+        return Check(what="warehouse", state="broken", found=f"{where}: {error.message}", fix=fix)
+    return Check(what="warehouse", state="ok", found=f"{where} answers", fix=fix)
+
+
+def _ask_warehouse(settings: Settings, demo: Path | None) -> None:
+    from interlock.adapters.tools.warehouse import DuckWarehouse  # noqa: PLC0415 - only for this
+    from interlock.adapters.tools.warehouse_demo import DATASET  # noqa: PLC0415 - likewise
+    from interlock.adapters.tools.warehouses import open_warehouse  # noqa: PLC0415 - likewise
+
+    folder, seconds = settings.folder, settings.tool_seconds
+    opened = (
+        open_warehouse(settings.warehouse, folder=folder, timeout_s=seconds, max_bytes_billed=settings.warehouse_bytes)
+        if demo is None
+        else DuckWarehouse(folder, path=demo, dataset=DATASET)  # as a file of somebody's own: those are not mended
+    )
+    try:
+        _ = opened.description
+    finally:
+        opened.close()
+
+
+async def _tools(settings: Settings, specialists: Sequence[str]) -> Check:
     """Ask for the tools of each specialist: those of servers are asked for there."""
     opened = Grants(settings, {})
     try:
-        found = {specialist: [tool.name for tool in await opened.tools().offered(specialist)] for specialist in ("sales", "support")}
+        tools = opened.tools(None if "analyst" in specialists else load_agent("desk"))
+        found = {specialist: [tool.name for tool in await tools.offered(specialist)] for specialist in specialists}
     except InterlockError as error:
         return Check(what="tools", state="broken", found=error.message)
     finally:
         await opened.close()
-    return Check(what="tools", state="ok", found="; ".join(f"{name}: {', '.join(tools)}" for name, tools in found.items()))
+    return Check(what="tools", state="ok", found="; ".join(f"{name}: {', '.join(offered)}" for name, offered in found.items()))
 
 
 async def _server(what: str, name: str, base_url: str, key: SecretStr | None) -> Check:

@@ -34,8 +34,14 @@
             StoreFull                store_full
             StoreCorrupt             store_corrupt
             StateConflict            state_conflict
+            SessionBusy              session_busy
           ToolError                tool_failed
             ToolDenied               tool_denied
+            ToolInputInvalid         tool_input_invalid
+            ToolTimeout              tool_timeout
+            ToolUnavailable          tool_unavailable
+            QueryDenied              query_denied
+            QueryTimeout             query_timeout
           MediaUnsupported         unsupported_media
           MediaMalformed           media_malformed
             MediaBomb                media_bomb
@@ -77,9 +83,12 @@ __all__ = [
     "ModelUnavailable",
     "NodeFailed",
     "Problem",
+    "QueryDenied",
+    "QueryTimeout",
     "RecordInvalid",
     "ReplayDiverged",
     "RoleUnknown",
+    "SessionBusy",
     "SettingsInvalid",
     "StateConflict",
     "StateIncompatible",
@@ -91,6 +100,9 @@ __all__ = [
     "StoreUnavailable",
     "ToolDenied",
     "ToolError",
+    "ToolInputInvalid",
+    "ToolTimeout",
+    "ToolUnavailable",
     "TurnError",
 ]
 
@@ -348,6 +360,13 @@ class StateConflict(StoreError):
     transient = True
 
 
+class SessionBusy(StoreError):
+    """Somebody else takes a turn of the session, and does not end."""
+
+    code = "session_busy"
+    transient = True
+
+
 class ToolError(CapabilityError):
     """A tool could not be run."""
 
@@ -358,6 +377,39 @@ class ToolDenied(ToolError):
     """A tool is not on the list of whoever asked for it."""
 
     code = "tool_denied"
+
+
+class ToolInputInvalid(ToolError):
+    """The arguments of a tool are not what it takes."""
+
+    code = "tool_input_invalid"
+
+
+class ToolTimeout(ToolError):
+    """A tool took longer than it may."""
+
+    code = "tool_timeout"
+    transient = True
+
+
+class ToolUnavailable(ToolError):
+    """What a tool needs cannot be reached now."""
+
+    code = "tool_unavailable"
+    transient = True
+
+
+class QueryDenied(ToolError):
+    """A query is not one that only reads, or asks for what it may not."""
+
+    code = "query_denied"
+
+
+class QueryTimeout(ToolError):
+    """A query took longer than it may."""
+
+    code = "query_timeout"
+    transient = True
 
 
 class MediaUnsupported(CapabilityError):

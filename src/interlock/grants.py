@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,8 @@ from interlock.adapters.models.guarded import GuardedModelBackend
 from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.over import BackendOverModel
 from interlock.adapters.models.stub import StubModel, StubModelBackend
-from interlock.adapters.system import SystemClock, SystemIds
+from interlock.adapters.system import EventProgress, SystemClock, SystemIds
+from interlock.adapters.users import FileProfiles, OpenProfiles, RulePolicy
 from interlock.capabilities import (
     Clock,
     Ids,
@@ -23,6 +25,9 @@ from interlock.capabilities import (
     MemoryWriter,
     Model,
     ModelBackend,
+    Policy,
+    Profiles,
+    Progress,
     SessionReader,
     SessionStore,
     SessionWriter,
@@ -30,15 +35,19 @@ from interlock.capabilities import (
     ToolGateway,
     Transcriber,
 )
+from interlock.contract import Graph
 from interlock.errors import SettingsInvalid
 from interlock.runtime.agent import Agent
+from interlock.runtime.redaction import Redactor
 from interlock.runtime.subgraph import Subgraph
 from interlock.settings import Settings
 from interlock.testing.scripted import ScriptedModel
 
 if TYPE_CHECKING:
+    from interlock.adapters.stores.kept import CheckpointedSessions
     from interlock.adapters.stores.memory import StoredMemory
     from interlock.adapters.stores.sessions import RedisSessions
+    from interlock.adapters.tools.functions import FunctionTool
     from interlock.adapters.tools.gateway import Tools
 
 __all__ = ["Grants"]
@@ -51,19 +60,23 @@ class Grants:
         self._settings = settings
         self._given = dict(given)
         self._opened: list[Callable[[], Awaitable[None]]] = []
+        self._kept: dict[str, CheckpointedSessions] = {}
 
     def of(self, agent: Agent, capabilities: tuple[type, ...]) -> dict[type, object]:
         """Put an adapter behind each of these capabilities, as far as there is one."""
         configured: dict[type, Callable[[], object]] = {
             Clock: SystemClock,
             Ids: SystemIds,
+            Progress: EventProgress,
+            Profiles: self.profiles,
+            Policy: self.policy,
             Images: lambda: PillowImages(max_pixels=self._settings.max_image_pixels),
             Transcriber: self.transcriber,
             Model: lambda: self.model(agent),
             ModelBackend: lambda: self._backend(agent),
             **dict.fromkeys((SessionReader, SessionWriter, SessionStore), self.sessions),
             **dict.fromkeys((MemoryReader, MemoryWriter, Memory), self.memory),
-            **dict.fromkeys((Toolbox, ToolGateway), self.tools),
+            **dict.fromkeys((Toolbox, ToolGateway), lambda: self.tools(agent)),
         }
         found = {capability: adapter for capability, adapter in self._given.items() if not isinstance(adapter, Subgraph)}
         for capability in capabilities:
@@ -171,6 +184,38 @@ class Grants:
             )
         )
 
+    def kept(self, graph: Graph, fingerprint: str) -> CheckpointedSessions:
+        """Choose where the sessions of an agent are kept whose state outlives its turns."""
+        if fingerprint not in self._kept:
+            from interlock.adapters.stores.checkpoints import open_checkpoints  # noqa: PLC0415 - only for such agents
+            from interlock.adapters.stores.kept import CheckpointedSessions  # noqa: PLC0415 - likewise
+
+            settings = self._settings
+            opened = open_checkpoints(
+                None if settings.checkpoint_url is None else settings.checkpoint_url.get_secret_value(),
+                path=settings.folder / "sessions.sqlite",
+                types=graph.state.classes,
+                seal=fingerprint,
+                timeout_s=settings.max_call_seconds or 1 << 31,
+            )
+            self._kept[fingerprint] = CheckpointedSessions(self._closing(opened), graph=graph.name, fingerprint=fingerprint)
+        return self._kept[fingerprint]
+
+    def profiles(self) -> Profiles:
+        """Choose who knows the users."""
+        path = self._settings.profiles_path
+        return OpenProfiles() if path is None else FileProfiles(path.expanduser())
+
+    def policy(self) -> Policy:
+        """Choose what may be asked."""
+        settings = self._settings
+        return RulePolicy(
+            denied=settings.analyst_denied,
+            max_characters=settings.analyst_characters,
+            max_retries=settings.analyst_retries,
+            window=settings.analyst_window,
+        )
+
     def memory(self) -> StoredMemory:
         """Choose where the memory is kept."""
         return self._memory
@@ -188,26 +233,51 @@ class Grants:
             )
         )
 
-    def tools(self) -> Tools:
-        """Choose which tools there are."""
-        return self._tools
+    def tools(self, agent: Agent | None = None) -> Tools:
+        """Choose which tools there are. The desk has none that ask a warehouse."""
+        return self._desk_tools if agent is not None and agent.name == "desk" else self._all_tools
 
     @cached_property
-    def _tools(self) -> Tools:
+    def _desk_tools(self) -> Tools:
+        return self._open_tools({"sales": self._settings.sales_tools, "support": self._settings.support_tools})
+
+    @cached_property
+    def _all_tools(self) -> Tools:
+        settings = self._settings
+        allowed = {"sales": settings.sales_tools, "support": settings.support_tools, "analyst": settings.analyst_tools}
+        return self._open_tools(allowed, self._warehouse())
+
+    def _open_tools(self, allowed: Mapping[str, tuple[str, ...]], *more: FunctionTool) -> Tools:
         from interlock.adapters.tools.gateway import open_tools  # noqa: PLC0415 - only for agents with tools
 
         settings = self._settings
         return self._closing(
             open_tools(
                 folder=settings.folder,
-                allowed={"sales": settings.sales_tools, "support": settings.support_tools},
+                allowed=allowed,
                 functions=settings.tool_functions,
                 servers=settings.tool_servers,
+                extra=more,
                 catalogue_path=settings.catalogue_path,
                 knowledge_path=settings.knowledge_path,
+                documents_path=settings.documents_path,
                 timeout_s=settings.tool_seconds,
+                retries=settings.tool_retries,
+                redact=Redactor(settings.redact, literals=settings.keys).data,
             )
         )
+
+    def _warehouse(self) -> FunctionTool:
+        """Make the tool that asks the warehouse."""
+        from interlock.adapters.tools.functions import FunctionTool  # noqa: PLC0415 - only for agents with tools
+        from interlock.adapters.tools.warehouses import open_warehouse  # noqa: PLC0415 - likewise
+
+        settings = self._settings
+        opened = open_warehouse(
+            settings.warehouse, folder=settings.folder, timeout_s=settings.tool_seconds, max_bytes_billed=settings.warehouse_bytes
+        )
+        self._opened.append(lambda: asyncio.to_thread(opened.close))
+        return FunctionTool("bq_query", opened.query, description=opened.description)
 
     def _closing(self, opened: Any) -> Any:
         self._opened.append(opened.aclose)

@@ -9,7 +9,7 @@ from interlock.wiring import Interlock
 if TYPE_CHECKING:
     from interlock.engine.langgraph import AnyCompiledGraph
 
-__all__ = ["desk", "sam"]
+__all__ = ["analyst", "desk", "sam"]
 
 
 def sam() -> AnyCompiledGraph:
@@ -20,3 +20,8 @@ def sam() -> AnyCompiledGraph:
 def desk() -> AnyCompiledGraph:
     """Make the graph that handles a message at the desk."""
     return Interlock().langgraph("desk")
+
+
+def analyst() -> AnyCompiledGraph:
+    """Make the analyst's graph."""
+    return Interlock().langgraph("analyst")

@@ -45,6 +45,13 @@ PATTERNS = (
 )
 """What keys and tokens look like."""
 
+POLICY = (
+    r"(?i)\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|above|earlier|all|your)\b.{0,40}\b(?:instructions?|rules?|prompts?)\b",
+    r"(?i)\b(?:show|print|reveal|tell|repeat|give|list)\b.{0,40}\b(?:system prompt|passwords?|api keys?|credentials|card numbers?)\b",
+    r"(?i)\b(?:drop|truncate|delete|wipe|destroy)\b.{0,40}\b(?:tables?|databases?|warehouse|all (?:rows|orders|customers))\b",
+)
+"""What analyst refuses to be asked, where nothing else is set."""
+
 
 class Settings(BaseSettings):
     """How Interlock is set up. What is passed to the constructor wins over the environment, and that over the file.
@@ -89,6 +96,20 @@ class Settings(BaseSettings):
         "knowledge_base.search",
         "math.evaluate",
     )
+    checkpoint_url: Annotated[
+        SecretStr | None,
+        Field(description="where analyst keeps its sessions: `memory:`, `sqlite:PATH`, `postgresql://...` or `firestore:PROJECT`"),
+    ] = None
+    analyst_tools: Annotated[tuple[str, ...], Field(description="the tools that analyst may use")] = ("bq_query", "search", "calculate")
+    analyst_retries: Annotated[int, Field(ge=0, le=20, description="how often analyst plans anew when its tools find nothing")] = 2
+    analyst_window: Annotated[int, Field(ge=2, description="how many messages analyst keeps word for word; older ones are summarised")] = 20
+    analyst_characters: Annotated[int, Field(ge=1, description="how long a question to analyst may be")] = 32_000
+    analyst_denied: Annotated[tuple[str, ...], Field(description="patterns of questions that analyst refuses")] = POLICY
+    profiles_path: Annotated[Path | None, Field(description="a TOML file of users: which tools each may use, and what each prefers")] = None
+    warehouse: Annotated[str, Field(description="what `bq_query` asks: `demo`, `duckdb:PATH` or `bigquery:PROJECT.DATASET`")] = "demo"
+    warehouse_bytes: Annotated[int, Field(ge=1, description="how much one query may be billed for in BigQuery, in bytes")] = 10**9
+    documents_path: Annotated[Path | None, Field(description="a folder with documents for `search`, in the place of the demo ones")] = None
+    tool_retries: Annotated[int, Field(ge=0, description="how often a tool is tried again that cannot be reached for the moment")] = 2
     tool_functions: Annotated[dict[str, str], Field(description="tools of your own: names, each with its `MODULE:FUNCTION`")] = {}
     tool_servers: Annotated[dict[str, dict[str, Any]], Field(description="MCP servers: names, each with its `command` or its `url`")] = {}
     tool_seconds: Annotated[float, Field(gt=0, description="how long a tool may take")] = 10.0
@@ -106,7 +127,7 @@ class Settings(BaseSettings):
     def keys(self) -> tuple[str, ...]:
         """Every key and password that is set: nobody may see them."""
         keys = [key.get_secret_value() for key in (self.model_api_key, self.transcriber_api_key) if key is not None]
-        urls = [url.get_secret_value() for url in (self.session_url, self.memory_url) if url is not None]
+        urls = [url.get_secret_value() for url in (self.session_url, self.memory_url, self.checkpoint_url) if url is not None]
         passwords = [found[1] for url in urls if (found := _PASSWORD.match(url)) and found[1]]
         return (*keys, *passwords, *self._tool_keys())
 
@@ -124,7 +145,7 @@ class Settings(BaseSettings):
     def _read_none(cls, limit: object) -> object:
         return None if isinstance(limit, str) and limit.lower() == "none" else limit
 
-    @field_validator("redact")
+    @field_validator("redact", "analyst_denied")
     @classmethod
     def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:

@@ -62,10 +62,11 @@ class EngineLab:
 
     async def _take(self, engine: EngineName, ids: str, text: str, replies: Sequence[Scripted], session: str | None) -> Observed:
         model = ScriptedModel(*replies)
-        app = Interlock(self._settings[engine], grants={**self._grants, Ids: CountingIds(ids), Model: model, ModelBackend: model})
         events: list[Event] = []
         named = f"{session or ids}-{engine}" if self._agent.has_sessions else session
-        return Observed(await app.run(self._agent.name, text, session=named, on_event=events.append), events)
+        granted = {**self._grants, Ids: CountingIds(ids), Model: model, ModelBackend: model}
+        async with Interlock(self._settings[engine], grants=granted) as app:
+            return Observed(await app.run(self._agent.name, text, session=named, on_event=events.append), events)
 
     async def close(self) -> None:
         """Release the stores."""

@@ -32,16 +32,18 @@ from interlock.errors import (
     StateIncompatible,
 )
 from interlock.grants import Grants
-from interlock.runtime.admission import check_characters, check_session, check_text
+from interlock.runtime.admission import check_characters, check_session, check_size, check_text
 from interlock.runtime.agent import Agent
 from interlock.runtime.budget import Limits
 from interlock.runtime.disclosure import without_secrets
 from interlock.runtime.gate import Gate
+from interlock.runtime.heard import Heard
 from interlock.runtime.ledger import Entry, Ledger
 from interlock.runtime.logs import LOGGER, Steps
 from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, differences, read_record
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.reply import Reply
+from interlock.runtime.sessions import KeptSession
 from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
 from interlock.runtime.tracing import tracing
 from interlock.runtime.turn import Order, Terms, Turn, TurnResult
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS", "Interlock", "agent_of", "load_agent"]
 
-AGENTS = ("sam", "desk")
+AGENTS = ("sam", "desk", "analyst")
 """The agents that come with Interlock, each a package in interlock.agents."""
 
 
@@ -168,6 +170,7 @@ class Interlock:
             raise RecordInvalid(f"The turn in '{path}' stopped half way. Fix: go on with it, by '--resume' or 'Interlock.resume'.")
         chosen, order = self._order(record, graph)
         gate = self._gate(chosen, order.graph, lets_out=False)
+        order.kept = self._kept(chosen, order, gate, is_open=False)
         terms = Terms(
             limits=record.heading.limits,
             redactor=Redactor(record.heading.redact, literals=self.settings.keys),
@@ -188,6 +191,7 @@ class Interlock:
         ready = self._prepare(chosen, order.graph)
         if record.heading.fingerprint != ready.gate.fingerprint:
             raise StateIncompatible(f"The contracts of '{order.graph.name}' have changed since the turn in '{path}' began.")
+        order.kept = self._kept(chosen, order, ready.gate)
         async with self._turn_of(order) if order.in_session else nullcontext():
             with Recorder.go_on(path) as recorder:
                 return await self._record(order, ready, recorder, entries=record.entries, sink=on_event)
@@ -201,12 +205,13 @@ class Interlock:
         role: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Take one turn and yield its events; the last one carries the result. Stopping early ends the turn."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = asyncio.create_task(self.run(agent, given, session=session, role=role, on_event=queue.put_nowait))
-        task.add_done_callback(lambda _: queue.put_nowait(None))
+        heard = Heard()
+        task = asyncio.create_task(self.run(agent, given, session=session, role=role, on_event=heard.append))
+        task.add_done_callback(lambda _: heard.end())
         try:
-            while (event := await queue.get()) is not None:
-                yield event
+            while await heard.wait():
+                while heard.events:
+                    yield heard.events.popleft()
             await task
         finally:
             task.cancel()
@@ -264,15 +269,15 @@ class Interlock:
 
         order = Order(agent=graph.name, graph=graph, role=None, session="langgraph", turn="langgraph", given={}, reply=lambda _: Reply())
 
-        async def loose(node: Node, state: Mapping[str, Any]) -> Step:
+        async def loose(node: Node, state: Mapping[str, Any], tell: Sink | None) -> Step:
             """Take a step where LangGraph alone drives: a turn around each node."""
-            turn = Turn(order, gate, terms=self._watched_terms())
+            turn = Turn(order, gate, terms=self._watched_terms(), sink=tell)
             try:
                 return await turn.walk.step(node, state)
             finally:
                 turn.close()
 
-        return LangGraphGraph(graph, loose=loose, checkpointer=checkpointer, store=store)
+        return LangGraphGraph(graph, loose=loose, checkpointer=checkpointer, store=store, fingerprint=gate.fingerprint)
 
     def _gate(self, agent: Agent, graph: Graph, *, lets_out: bool = True, inside: tuple[Graph, ...] = ()) -> Gate:
         """Make the gate of a graph, and everything of the graphs that stand behind its capabilities."""
@@ -314,12 +319,22 @@ class Interlock:
                 given=values,
                 reply=chosen.reply,
                 in_session=chosen.has_sessions,
+                partial=chosen.partial,
             )
-            return order, self._prepare(chosen, graph)
+            ready = self._prepare(chosen, graph)
+            order.kept = self._kept(chosen, order, ready.gate)
         except ContractError:
             raise  # about code, which its author has to see whole
         except InterlockError as error:
             return without_secrets(self._terms.redactor.for_turn(), error)
+        return order, ready
+
+    def _kept(self, agent: Agent, order: Order, gate: Gate, *, is_open: bool = True) -> KeptSession | None:
+        """Find what outlives a turn, for an agent that keeps something."""
+        if not agent.keeps:
+            return None
+        store = self._grants.kept(order.graph, gate.fingerprint) if is_open else None
+        return KeptSession(order.graph, agent.keeps, store, session=order.session, turn=order.turn)
 
     def _checked(self, given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
         """Refuse input that no agent could take."""
@@ -331,6 +346,7 @@ class Interlock:
         for value in given.values():
             if isinstance(value, str):
                 check_characters(value, max_bytes=limit)
+        check_size(given, max_bytes=limit)
         return given
 
     def _watched_terms(self) -> Terms:

@@ -61,13 +61,14 @@ def test_everything_that_is_promised_holds_with_its_proof(interlock: Command):
     verified = json.loads(ran.stdout)
     assert verified.keys() == {"ok", "agents"}
     assert verified["ok"] is True
-    assert verified["agents"].keys() == {"sam", "desk"}
+    assert verified["agents"].keys() == {"sam", "desk", "analyst"}
     for verdict in (verdict for verdicts in verified["agents"].values() for verdict in verdicts):
         assert verdict.keys() == {"invariant", "holds", "proof"}
         assert verdict["holds"] is True
         assert verdict["proof"]
     assert len(verified["agents"]["sam"]) == 9
     assert len(verified["agents"]["desk"]) == 15 + 9
+    assert len(verified["agents"]["analyst"]) == 3 + 10
 
 
 def test_one_agent_is_verified_line_by_line(interlock: Command):

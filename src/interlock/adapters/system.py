@@ -1,11 +1,13 @@
-"""The machine's own time and randomness."""
+"""The machine's own time and randomness, and the turn's own events."""
 
 from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
 
-__all__ = ["SystemClock", "SystemIds"]
+from pydantic import JsonValue
+
+__all__ = ["EventProgress", "SystemClock", "SystemIds"]
 
 
 class SystemClock:
@@ -22,3 +24,10 @@ class SystemIds:
     async def new(self) -> str:
         """Return an identifier that was never returned before."""
         return os.urandom(16).hex()
+
+
+class EventProgress:
+    """Has nothing to do: a call of it is an event, which the gate sends."""
+
+    async def tell(self, name: str, data: dict[str, JsonValue]) -> None:
+        """Tell whoever listens."""

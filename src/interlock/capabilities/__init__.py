@@ -7,6 +7,9 @@ from interlock.capabilities.ids import Ids
 from interlock.capabilities.media import Images, Transcriber
 from interlock.capabilities.memory import Memory, MemoryReader, MemoryWriter
 from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool, ToolCall, Usage
+from interlock.capabilities.policy import Policy, Verdict
+from interlock.capabilities.profiles import Profile, Profiles
+from interlock.capabilities.progress import Progress
 from interlock.capabilities.sessions import SessionReader, SessionStore, SessionWriter
 from interlock.capabilities.tools import Toolbox, ToolGateway, ToolRequest, ToolResult
 
@@ -26,6 +29,10 @@ __all__ = [
     "ModelRequest",
     "ModelResponse",
     "Piece",
+    "Policy",
+    "Profile",
+    "Profiles",
+    "Progress",
     "SessionReader",
     "SessionStore",
     "SessionWriter",
@@ -37,4 +44,5 @@ __all__ = [
     "Toolbox",
     "Transcriber",
     "Usage",
+    "Verdict",
 ]

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_origin
 
 __all__ = ["Capability", "EventKind", "emits", "event_kind", "is_capability", "is_stream", "methods"]
 
-EventKind = Literal["chat_model", "tool"]
+EventKind = Literal["chat_model", "tool", "custom"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -22,7 +22,10 @@ class Capability(Protocol):
 
 
 def emits(kind: EventKind) -> Callable[[F], F]:
-    """Mark a method whose calls appear in the event stream, as `on_chat_model_*` or `on_tool_*`."""
+    """Mark a method whose calls appear in the event stream, as `on_chat_model_*`, `on_tool_*` or `on_custom_event`.
+
+    A custom event has the name and the data that the method is called with.
+    """
 
     def mark(method: F) -> F:
         method.__dict__["interlock_event"] = kind

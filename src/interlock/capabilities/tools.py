@@ -23,11 +23,12 @@ class ToolRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolResult:
-    """What came of a tool: a result, or why there is none."""
+    """What came of a tool: a result, or why there is none, in a sentence and as the code of an error."""
 
     tool: str
     result: JsonValue = None
     error: str | None = None
+    code: str | None = None
 
 
 class Toolbox(Capability, Protocol):

@@ -11,11 +11,10 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from interlock.cli.run import as_text
+from interlock.cli.live import Live, as_text
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
@@ -85,7 +84,7 @@ class Chat:
                 await self._take(line.rstrip("\r\n"))
 
     async def _take(self, text: str) -> None:
-        live = _Live(self._screen) if is_terminal() else None
+        live = Live(self._screen) if is_terminal() else None
         self._events = []
 
         def hear(event: Event) -> None:
@@ -116,10 +115,15 @@ class Chat:
             self._table(self._last.to_json()["state"], "field", "value")
 
     def _show_path(self) -> None:
-        print_line(as_path(self._last.path) if self._last is not None else "No turn yet.")
+        path = as_path(self._last.path) if self._last is not None else "No turn yet."
+        if is_terminal():
+            self._screen.print(Text(path))
+        else:
+            print_line(path)
 
     def _show_events(self) -> None:
-        table = Table(*(Column(name, no_wrap=True) for name in ("", "event", "name", "data")), box=None, header_style="dim")
+        columns = [Column(name, no_wrap=True, ratio=1 if name == "data" else None) for name in ("", "event", "name", "data")]
+        table = Table(*columns, box=None, header_style="dim", expand=True)
         number = 1
         for (kind, name), alike in itertools.groupby(self._events, key=lambda event: (event["event"], event["name"])):
             found = list(alike)
@@ -136,45 +140,6 @@ class Chat:
         for name, value in rows.items():
             table.add_row(name, Text(safe(value if isinstance(value, str) else _short(value))))
         self._screen.print(table)
-
-
-class _Live:
-    """What a person sees while a turn runs: the node that it is in, then the answer as it comes."""
-
-    def __init__(self, screen: Console) -> None:
-        self._screen = screen
-        self._status = screen.status("", spinner="dots")
-        self._shown = ""
-
-    def __enter__(self) -> None:
-        self._status.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-        if self._shown:
-            self._screen.print()
-
-    def hear(self, event: Event) -> None:
-        """Show what an event tells."""
-        if event["event"] == "on_chain_start" and "langgraph_node" in event["metadata"]:
-            self._status.update(f"[dim]{event['name']}[/]")
-        elif event["event"] == "on_tool_start":
-            self._status.update(f"[dim]{event['metadata'].get('langgraph_node', '')}: {event['name']}[/]")
-        elif event["event"] == "on_chat_model_stream":
-            self._status.stop()
-            piece = str(event["data"]["chunk"].get("text", ""))
-            self._shown += piece
-            self._screen.print(Text(safe(piece)), end="", soft_wrap=True)
-
-    def show(self, result: TurnResult) -> None:
-        """Show how the turn ended, as far as that was not to be seen yet."""
-        if result.error is not None:
-            where = f" [dim]({result.error.node})[/]" if result.error.node else ""
-            self._screen.print(Text.assemble((result.error.code, "bold red")), end="")
-            self._screen.print(f"{where} ", end="")
-            self._screen.print(Text(safe(result.error.message)))
-        elif self._shown not in {output := as_text(result.output), result.redactor.text(output)}:
-            self._screen.print(Text(safe(output)))
 
 
 def _print(result: TurnResult) -> None:

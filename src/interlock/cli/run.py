@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import mimetypes
 import os
 import stat
@@ -12,18 +13,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.text import Text
 
+from interlock.cli.live import Live, as_text
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
 from interlock.runtime.events import Event
 from interlock.runtime.media import sniff
-from interlock.runtime.plain import plain
 from interlock.runtime.turn import TurnResult
 
-__all__ = ["as_text", "run", "show_result"]
+__all__ = ["run", "show_result"]
 
 _UNNAMED = "application/octet-stream"
 
@@ -50,8 +50,10 @@ def run(  # noqa: PLR0917 - the command line's options
         app = open_app(grants, model=model, engine=engine)
         chosen, limit = target(agent), app.settings.max_input_bytes
         given = _read_file(file, limit) if file is not None else _read_text(text, limit)
-        take = app.run(chosen, given, session=session, role=role, on_event=_print_event if events else None, record=record)
-        result = asyncio.run(closing(app, take))
+        live = Live(console()) if is_terminal() and not as_json and not events else None
+        told = _print_event if events else live.hear if live is not None else None
+        with live or contextlib.nullcontext():
+            result = asyncio.run(closing(app, app.run(chosen, given, session=session, role=role, on_event=told, record=record)))
     except InterlockError as error:
         if as_json:
             print_json(_refused(agent, session, error))
@@ -60,7 +62,7 @@ def run(  # noqa: PLR0917 - the command line's options
     if as_json:
         print_json(result.to_json())
     elif not events:
-        show_result(result)
+        show_result(result, live)
     raise typer.Exit(code=1 if result.status == "error" else 0)
 
 
@@ -75,28 +77,16 @@ def _refused(agent: str, session: str | None, error: InterlockError) -> dict[str
     return {"agent": agent, "session": session, "status": "error", "error": fault, **nothing}
 
 
-def show_result(result: TurnResult) -> None:
-    """Show a result to a person, or only its output to a pipe."""
-    output = as_text(result.output)
+def show_result(result: TurnResult, live: Live | None = None) -> None:
+    """Show a result to a person who has seen the turn `live`, or only its output to a pipe."""
     if not is_terminal():
         if result.error is not None:
             print_error(f"{result.error.code}: {safe(result.error.message)}")
-        print_line(safe(output))
+        print_line(safe(as_text(result.output)))
         return
     screen = console()
+    (live or Live(screen)).show(result)
     screen.print(Text(as_path(result.path), style="dim"))
-    if result.error is None:
-        screen.print(Text(safe(output)))
-    else:
-        where = f" [dim]({result.error.node})[/]" if result.error.node else ""
-        screen.print(f"[bold red]{result.error.code}[/]{where} {escape(safe(result.error.message))}")
-
-
-def as_text(output: Any) -> str:
-    """Write an output as text."""
-    if output is None:
-        return ""
-    return output if isinstance(output, str) else str(plain(output))
 
 
 def _read_text(text: str | None, limit: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 
@@ -12,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.adapters.models.local import find_weights
+from interlock.cli.answer import print_answer
+from interlock.cli.live import Tools, in_words
 from interlock.cli.screen import as_path, console, safe
 from interlock.cli.target import find_all, open_app
 from interlock.engine import ENGINES
@@ -24,6 +27,9 @@ from interlock.verification import verify_agent
 from interlock.wiring import Interlock
 
 __all__ = ["tour"]
+
+_MARGIN = 8  # columns for the word before a line
+_ROWS = 7  # lines of a table that are shown: its head, the rule, some rows
 
 A_KEY = "sk-" + "not-a-real-key-" * 2
 
@@ -44,6 +50,7 @@ class Tour:
         self._screen = console()
         self._as_expected = True
         self._seen: set[tuple[str, ...]] = set()
+        self._tools = Tools()
 
     async def guide(self) -> int:
         """Show everything; return the exit code."""
@@ -52,6 +59,8 @@ class Tour:
         self._screen.print(f"[dim]model {settings.model}, engine {settings.engine}, no key needed[/]\n")
         for number, agent in enumerate(agents, start=1):
             nodes = sum(len(graph.nodes) for graph in agent.graphs)
+            if number > 1:
+                self._screen.print()
             self._screen.rule(f"[bold]{agent.name}[/] [dim]{number} of {len(agents)}[/]", align="left")
             self._screen.print(f"{agent.summary}  [dim]({nodes} nodes)[/]")
             async with Interlock(settings) as app:
@@ -63,17 +72,17 @@ class Tour:
         await self._keep_a_secret()
         await self._replay()
         await self._ask_local()
-        self._screen.print(
-            "\nNext: [bold].venv/bin/interlock chat sam[/], [bold]show sam[/], [bold]verify[/], [bold]doctor[/]; docs/tutorial.md"
-        )
+        self._screen.print("\nEverything: [bold].venv/bin/interlock --help[/]; docs/tutorial.md")
+        self._screen.print("Next: [bold].venv/bin/interlock chat analyst[/], or [bold]chat desk[/]")
         return 0 if self._as_expected else 1
 
     async def _play(self, app: Interlock, agent: Agent, scene: Scene, *, in_full: bool) -> None:
         """Show one turn: what goes in, what happens on the way, what comes out."""
         self._heading(scene.title)
-        self._line("in", Text(safe(_short(scene.text))))
+        self._line("in", Text(safe(_short(scene.text, 70 if scene.text.startswith("data:") else 300))))
         start = perf_counter()
-        result = await self._take(app, agent, scene, on_event=self._show_step if in_full else None)
+        self._tools = Tools()
+        result = await self._take(app, agent, scene, on_event=self._show_step if in_full else self._show_tool)
         if not in_full and result.path not in self._seen:
             self._line("path", Text(as_path(result.path), "dim"))
         self._seen.add(result.path)
@@ -94,16 +103,30 @@ class Tour:
             step = node.rpartition("/")[2]
             indent = "  " * node.count("/")
             self._line("node", Text.assemble(f"{indent + step:<24}", (told, "dim")))
-        elif event["event"].endswith("_start") and "chain" not in event["event"]:
+        elif event["event"] == "on_chat_model_start":
             self._line("call", Text(event["name"], "yellow"))
+        else:
+            self._show_tool(event)
+
+    def _show_tool(self, event: Event) -> None:
+        match event["event"]:
+            case "on_tool_start":
+                self._tools.begin(event)
+            case "on_tool_end" | "on_tool_error":
+                told = self._tools.end(event)
+                told.truncate(self._screen.width - _MARGIN, overflow="ellipsis")
+                self._line("tool", told)
+            case "on_custom_event":
+                self._line("told", Text(in_words(event)))
+            case _:
+                pass
 
     async def _prove(self, agent: Agent) -> None:
         self._heading(f"what {agent.name} promises")
         with self._screen.status("[dim]proving[/]") as status:
             async for verdict in verify_agent(agent):
                 self._as_expected &= verdict.holds
-                mark = Text("  holds ", "green") if verdict.holds else Text("  BROKEN ", "bold red")
-                self._screen.print(mark + Text(verdict.invariant, "default"))
+                self._line("holds" if verdict.holds else "BROKEN", Text(verdict.invariant), "green" if verdict.holds else "bold red")
                 status.update(f"[dim]after '{verdict.invariant}'[/]")
 
     async def _keep_a_secret(self) -> None:
@@ -149,17 +172,32 @@ class Tour:
     def _heading(self, title: str) -> None:
         self._screen.print(f"\n[bold cyan]{title}[/]")
 
-    def _line(self, word: str, said: Text) -> None:
+    def _line(self, word: str, said: Text, style: str = "dim") -> None:
         line = Table.grid(padding=0)
-        line.add_column(width=8, style="dim")
+        line.add_column(width=_MARGIN, style=style)
         line.add_row(f"  {word}", said)
         self._screen.print(line)
 
     def _outcome(self, result: TurnResult, figures: str) -> None:
         outcome = ("ok", "green") if result.error is None else (result.error.code, "red")
-        said = result.output if result.error is None else result.error.message
-        self._line("out", Text.assemble(outcome, f"  {safe(_short(str(said), 300))}", (f"  ({figures})", "dim")))
+        said = str(result.output if result.error is None else result.error.message)
+        if "\n|" not in f"\n{said}":
+            self._line("out", Text.assemble(outcome, f"  {safe(_short(said, 300))}", (f"  ({figures})", "dim")))
+            return
+        self._line("out", Text.assemble(outcome, (f"  ({figures})", "dim")))
+        print_answer(self._screen, _abridged(said), indent=_MARGIN)
 
 
-def _short(text: str, limit: int = 70) -> str:
+def _short(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def _abridged(text: str) -> str:
+    """Shorten what has tables: of each the first rows, of the other lines their beginnings."""
+    lines: list[str] = []
+    for is_table, group in groupby(text.splitlines(), key=lambda line: line.startswith("|")):
+        part = list(group)
+        more = len(part) - _ROWS if is_table else 0
+        lines += part[:_ROWS] if more > 1 else part if is_table else [_short(line, 150) for line in part]
+        lines += [f"... and {more} more"] if more > 1 else []
+    return "\n".join(lines)

@@ -1,8 +1,8 @@
 """What a graph promises: nodes whose signatures are contracts, rows that route outcomes, rules checked at build."""
 
 from interlock.contract.graph import Graph
-from interlock.contract.labels import Control, Present, Secret, Untrusted
+from interlock.contract.labels import Control, Present, Secret, Trusted, Untrusted
 from interlock.contract.node import END, node
 from interlock.contract.outcome import Outcome
 
-__all__ = ["END", "Control", "Graph", "Outcome", "Present", "Secret", "Untrusted", "node"]
+__all__ = ["END", "Control", "Graph", "Outcome", "Present", "Secret", "Trusted", "Untrusted", "node"]

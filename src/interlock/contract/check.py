@@ -431,7 +431,7 @@ def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
 
 
 def _is_closed(hint: Any) -> bool:
-    return all(get_origin(member) is Literal or member is type(None) for member in members(hint))
+    return all(get_origin(member) is Literal or member in {bool, type(None)} for member in members(hint))
 
 
 def _has_validators(state: type[BaseModel]) -> bool:

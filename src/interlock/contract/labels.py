@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args
 
-__all__ = ["Control", "Label", "Present", "Secret", "Untrusted", "has_value", "is_secret"]
+__all__ = ["Control", "Label", "Present", "Secret", "Trusted", "Untrusted", "has_value", "is_secret"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,10 @@ Secret: Final = Label("Secret")
 """It must not leave its scope."""
 
 Control: Final = Label("Control")
-"""A closed Literal that routing may depend on."""
+"""A closed Literal, or a bool, that routing may depend on."""
+
+Trusted: Final = Label("Trusted")
+"""Our own code or settings made it: nothing in it was chosen outside."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,8 @@ def _covers(wide: Any, narrow: Any) -> bool:
     if not (inspect.isclass(wide_class) and inspect.isclass(narrow_class)) or len(wide_args) != len(narrow_args):
         return False
     related = wide_class is narrow_class or (bool(wide_args) and issubclass(narrow_class, wide_class))
-    return related and all(covers(w, n) and covers(n, w) for w, n in zip(wide_args, narrow_args, strict=True))
+    may_narrow = narrow_class is tuple  # nobody can put a wider part into one
+    return related and all(covers(w, n) and (may_narrow or covers(n, w)) for w, n in zip(wide_args, narrow_args, strict=True))
 
 
 def render(hint: Any) -> str:

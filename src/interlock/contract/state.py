@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
+import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing_extensions import is_typeddict
 
 from interlock.contract.codec import Write, writer
 from interlock.contract.labels import Label, is_secret
-from interlock.contract.shapes import covers, hints, is_record, peel
+from interlock.contract.shapes import covers, hints, is_record, parts, peel
 from interlock.contract.values import (
     ValidationError,
     Validator,
@@ -111,6 +112,22 @@ class Field:
             raise ContractViolation(f"The reducer of field '{self.name}' made something else{told}.")
         return made
 
+    def reduce_stored(self, current: Any, update: Any) -> Any:
+        """Do the same with what comes from a store, or over a wire."""
+        return self.reduce(current, self.restore(update))
+
+    def restore(self, value: Any) -> Any:
+        """Turn a stored value back into the declared type: a store keeps lists for tuples and dicts for records."""
+        found = attempt(self._restore, {self.name: value})
+        if isinstance(found, ValidationError):
+            secret = frozenset({self.name} if is_secret(self.declared) else ())
+            raise StateIncompatible(f"The stored state does not fit: {reasons(found, secret=secret)}.")
+        return found[self.name]
+
+    @cached_property
+    def _restore(self) -> Validator:
+        return restorer(self.name, self.annotated)
+
     @cached_property
     def _validate(self) -> Callable[[Any], Any]:
         return value_validator(self.annotated)
@@ -169,10 +186,15 @@ class State:
         self.takes = takes
         self._admit: Validator = validator("Input", {n: fields[n].annotated for n in takes}, partial=True)
         self._admits_copies = all(copied_by_validation(fields[name].hint) for name in takes)
-        self._restore: dict[str, Validator] = {name: restorer(name, field.annotated) for name, field in fields.items()}
         self.names = frozenset(fields)
         self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
         self.secret = frozenset(name for name, field in fields.items() if is_secret(field.declared))
+
+    @cached_property
+    def classes(self) -> frozenset[type]:
+        """The records and enumerations that the fields may hold: all that a store has to be able to make anew."""
+        found = {part for field in self.fields.values() for part in parts(field.hint) if inspect.isclass(part)}
+        return frozenset(part for part in found if is_record(part) or issubclass(part, enum.Enum))
 
     @cached_property
     def write(self) -> Write:
@@ -198,9 +220,9 @@ class State:
             raise refused(f"The input does not fit: {reasons(admitted, secret=self.secret)}.")
         return admitted if self._admits_copies else detached(admitted)
 
-    def begin(self, given: Mapping[str, Any]) -> Values:
-        """Return the state that a turn starts from."""
-        values: Values = {}
+    def begin(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:
+        """Return the state that a turn starts from: what is kept of earlier turns, and what comes in."""
+        values: Values = dict(kept or {})
         self.apply(values, given)
         return values
 
@@ -227,13 +249,7 @@ class State:
 
     def restore(self, values: Mapping[str, Any]) -> Values:
         """Turn stored values back into the declared types: a store keeps lists for tuples and dicts for records."""
-        restored: Values = {}
-        for name, value in values.items():
-            found = attempt(self._restore[name], {name: value})
-            if isinstance(found, ValidationError):
-                raise StateIncompatible(f"The stored state does not fit: {reasons(found, secret=self.secret)}.")
-            restored.update(found)
-        return restored
+        return {name: self.fields[name].restore(value) for name, value in values.items()}
 
 
 def check_kind(state: object) -> bool:

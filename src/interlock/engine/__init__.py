@@ -20,6 +20,6 @@ TakeStep: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Step]]
 class Compiled(Protocol):
     """A graph that an engine can walk."""
 
-    async def walk(self, given: Values, take_step: TakeStep) -> Values:
-        """Go from the entry to END, one node at a time, and return the final state."""
+    async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
+        """Go from the entry to END, one node at a time, and return the final state. What is kept of earlier turns is there first."""
         ...

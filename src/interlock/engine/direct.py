@@ -16,10 +16,10 @@ class DirectGraph:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    async def walk(self, given: Values, take_step: TakeStep) -> Values:
+    async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
         nodes, state = self._graph.nodes, self._graph.state
-        values = state.begin(given)
+        values = state.begin(given, kept)
         name: str | None = self._graph.entry
         hidden = hide_ambient()
         try:

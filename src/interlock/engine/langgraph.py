@@ -12,12 +12,11 @@ What LangGraph would let a node do, and what is done here so that it cannot:
 from __future__ import annotations
 
 import copy
-import enum
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -30,11 +29,12 @@ from typing_extensions import TypedDict
 
 from interlock.contract import Graph
 from interlock.contract.node import Node, Step
-from interlock.contract.shapes import is_record, parts
 from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
 from interlock.engine.ambient import hide_ambient, restore_ambient
-from interlock.errors import StateUnstorable
+from interlock.engine.native import Callbacks, LooseStep, Tell
+from interlock.engine.sealed import SealedCheckpointer
+from interlock.engine.serializer import ClosedSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,6 +53,13 @@ class Driver:
     take_step: TakeStep
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """What a reduced field begins with: made here only, so nothing that a node or a caller writes is taken for it."""
+
+    value: Any
+
+
 class _Reduced(BinaryOperatorAggregate[Any]):
     """A channel that reduces every value it is given, whatever the value looks like."""
 
@@ -63,7 +70,10 @@ class _Reduced(BinaryOperatorAggregate[Any]):
 
     def update(self, values: Sequence[Any]) -> bool:
         for value in values:
-            self.value = value if not self.is_available() else self.operator(self.value, value)
+            if type(value) is _Begun:
+                self.value = value.value
+            else:
+                self.value = value if not self.is_available() else self.operator(self.value, value)
         return bool(values)
 
 
@@ -77,9 +87,10 @@ class LangGraphGraph:
         self,
         graph: Graph,
         *,
-        loose: TakeStep,
+        loose: LooseStep,
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
+        fingerprint: str | None = None,
     ) -> None:
         self._graph = graph
         builder = StateGraph(
@@ -96,20 +107,26 @@ class LangGraphGraph:
             )
         builder.add_edge(START, graph.entry)
         if checkpointer is not None:
-            checkpointer = _closed(checkpointer, _stored_types(graph))
+            checkpointer = _closed(checkpointer, graph, fingerprint or graph.fingerprint)
         compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
         self.compiled: AnyCompiledGraph = compiled.with_config(recursion_limit=graph.steps + 1)
 
-    async def walk(self, given: Values, take_step: TakeStep) -> Values:
+    async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
-        final = await self.compiled.ainvoke(given or Command(goto=self._graph.entry), context=Driver(take_step))
+        begins: Any = given
+        if kept or not given:
+            values = self._graph.state.begin(given, kept)
+            reduced = self._graph.state.reduced
+            update = {name: _Begun(value) if name in reduced else value for name, value in values.items()}
+            begins = Command(update=update, goto=self._graph.entry)
+        final = await self.compiled.ainvoke(begins, context=Driver(take_step))
         return cast("Values", final or {})
 
 
 def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
     """Compile a graph and return the nodes and edges that LangGraph itself says it has."""
 
-    async def unused(_node: Node, _state: Mapping[str, Any]) -> Step:
+    async def unused(_node: Node, _state: Mapping[str, Any], _tell: Tell | None) -> Step:
         raise AssertionError
 
     picture = LangGraphGraph(graph, loose=unused).compiled.get_graph()
@@ -123,47 +140,38 @@ def _schema(name: str, fields: Any) -> type[Any]:
     return make_record(name, channels, total=False)
 
 
-def _stored_types(graph: Graph) -> set[tuple[str, ...]]:
-    """Name the classes that a checkpoint may hold: those of the state's fields and no others."""
-    classes = {part for field in graph.state.fields.values() for part in parts(field.hint) if inspect.isclass(part)}
-    return {(part.__module__, part.__qualname__) for part in classes if is_record(part) or issubclass(part, enum.Enum)}
-
-
-def _closed(checkpointer: AnyCheckpointer, types: set[tuple[str, ...]]) -> AnyCheckpointer:
-    """Return the checkpointer with its serializer closed to all but these classes.
+def _closed(checkpointer: AnyCheckpointer, graph: Graph, fingerprint: str) -> AnyCheckpointer:
+    """Return the checkpointer closed to all but what this graph keeps: no other classes, and no other graph's checkpoints.
 
     LangGraph's own serializer makes any class anew and warns; a serializer of the user's own stays as it is.
     """
-    if not isinstance(checkpointer.serde, JsonPlusSerializer):
-        return checkpointer
-    closed = copy.copy(checkpointer)
-    closed.serde = _Serializer(allowed_msgpack_modules=types)
-    return closed
-
-
-class _Serializer(JsonPlusSerializer):
-    """LangGraph's serializer, with a typed error for what it cannot keep (an integer of more than 64 bits, for one)."""
-
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        try:
-            return super().dumps_typed(obj)
-        except Exception as error:
-            raise StateUnstorable(f"The state cannot be stored: {type(error).__name__}: {error}.") from error
+    if isinstance(checkpointer.serde, JsonPlusSerializer):
+        checkpointer = copy.copy(checkpointer)
+        checkpointer.serde = ClosedSerializer(graph.state.classes, seal=fingerprint)
+    return SealedCheckpointer(checkpointer, graph=graph.name, fingerprint=fingerprint)
 
 
 def _annotated(field: Field) -> Any:
-    return field.hint if field.reducer is None else Annotated[field.hint, _Reduced(field.hint, field.reduce)]
+    return field.hint if field.reducer is None else Annotated[field.hint, _Reduced(field.hint, field.reduce_stored)]
 
 
-def _runnable(graph: Graph, node: Node, loose: TakeStep) -> Callable[..., Awaitable[Command[str]]]:
+def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Awaitable[Command[str]]]:
     """Make the function that LangGraph calls for a node."""
 
-    async def run(state: Mapping[str, Any], runtime: Runtime[Driver]) -> Command[str]:
-        driver = cast("Driver | None", runtime.context)
-        take_step = loose if driver is None else driver.take_step
+    async def run(state: Mapping[str, Any], runtime: Runtime[Driver], config: RunnableConfig) -> Command[str]:
+        context = cast("object", runtime.context)  # a graph of the user's own that this one is inside may have another
+        driver = context if isinstance(context, Driver) else None
+        callbacks = Callbacks.of(config) if driver is None else None
         hidden = hide_ambient()
         try:
-            ending, update = await take_step(node, graph.state.restore(state))
+            restored = graph.state.restore(state)
+            if driver is not None:
+                ending, update = await driver.take_step(node, restored)
+            elif callbacks is None:
+                ending, update = await loose(node, restored, None)
+            else:
+                async with callbacks:
+                    ending, update = await loose(node, restored, callbacks.hear)
         finally:
             restore_ambient(hidden)
         return Command(update=update, goto=ending.target or END)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge
 
-__all__ = ["check_characters", "check_session", "check_text"]
+__all__ = ["check_characters", "check_session", "check_size", "check_text"]
 
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -31,6 +34,30 @@ def check_characters(text: str, *, max_bytes: int) -> None:
         raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
     if "\0" in text:
         raise InputEncoding(f"The input has a NUL character at position {text.index(chr(0))}.")
+
+
+def check_size(given: Mapping[str, Any], *, max_bytes: int) -> None:
+    """Refuse input whose texts are too large together, however deep they lie in it."""
+    left = max_bytes
+    waiting: list[Any] = list(given.values())
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            left -= len(one.encode("utf-8", "surrogatepass"))
+        else:
+            parts = _parts(one)
+            left -= len(parts)  # also for what holds itself, which would never end
+            waiting += parts
+        if left < 0:
+            raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(cast("Mapping[Any, Any]", value).values())
+    if isinstance(value, list | tuple):
+        return list(cast("Iterable[Any]", value))
+    return list(vars(value).values()) if dataclasses.is_dataclass(value) and hasattr(value, "__dict__") else []
 
 
 def check_session(session: str) -> str:

@@ -38,7 +38,9 @@ class Agent:
     the session id into input fields, `reply` turns the final state into the reply. `offline` are the rules that stand in
     for a model, `document` the architecture document that the rows are held to, `invariants` what it promises beyond its
     contracts, `scenes` the turns that the tour shows, `subgraphs` the capabilities behind which a graph of its own stands. Where it
-    `has_sessions`, turns of one session follow one another.
+    `has_sessions`, turns of one session follow one another. `keeps` are the fields that outlive a turn: they are saved when a turn
+    succeeds, and there when the next one of the session begins. `partial` makes what can be said after a turn that did not succeed,
+    from the state that it reached and the text that its model had streamed.
     """
 
     name: str
@@ -53,3 +55,5 @@ class Agent:
     scenes: Sequence[Scene] = ()
     subgraphs: Mapping[type, Subgraph] = field(default_factory=dict[type, Subgraph])
     has_sessions: bool = False
+    keeps: Sequence[str] = ()
+    partial: Callable[[Mapping[str, Any], str], Any] | None = None

@@ -115,6 +115,19 @@ class Budget:
         heard.tokens = tokens
         self._check()
 
+    def hear_bytes(self, heard: Heard, size: int) -> None:
+        """Count a piece of a stream that says nothing of its tokens."""
+        heard.bytes += size
+        self._bytes += size
+        tokens = heard.bytes // _BYTES_PER_TOKEN
+        self._tokens += tokens - heard.tokens
+        heard.tokens = tokens
+        limits = self.limits
+        if (limits.max_output_bytes is not None and self._bytes > limits.max_output_bytes) or (
+            limits.max_tokens is not None and self._tokens > limits.max_tokens
+        ):
+            self._check()
+
     def _check(self) -> None:
         """Refuse to go on once a model has said too much, also for a node that has caught the error."""
         limits = self.limits

@@ -6,11 +6,13 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import TypedDict
 
 from interlock.capabilities.model import Piece, joined
+from interlock.capabilities.tools import ToolRequest
 from interlock.contract.codec import Write, writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
@@ -77,19 +79,46 @@ class Run:
         self._send("start", "input", given, write)
         return self
 
+    def start_tool(self, request: ToolRequest) -> Run:
+        """Tell that a tool begins: its own name is the name of what runs."""
+        self._started = True
+        self._name = self.events.redactor.text(request.tool)
+        self._send_plain("start", {"tool": self._name, "input": self.events.redactor.plain(request.args)})
+        return self
+
+    def custom(self, name: str, data: Any) -> None:
+        """Tell something of a node's own choice."""
+        redactor = self.events.redactor
+        self._pass_on("on_custom_event", redactor.text(name), redactor.plain(data))
+
     def stream(self, piece: Any) -> None:
         """Tell of a piece of what comes in pieces; text that may be part of a secret waits for the next piece."""
-        if self._text is None:
-            self._text = StreamRedactor(self.events.redactor)
         if isinstance(piece, str):
-            piece = Piece(text=piece)
+            self.stream_text(piece)
+            return
         if not isinstance(piece, Piece):
-            self._hid |= self._text.hides(piece)
+            self._hid |= self._pieces.hides(piece)
             self._send("stream", "chunk", REDACTED if self._hid else piece)
             return
-        shown = self._text.feed(piece.text)
+        shown = self._pieces.feed(piece.text)
         if shown or piece.calls or piece.usage:
             self._send("stream", "chunk", dataclasses.replace(piece, text=shown), _WRITE_PIECE)
+
+    def stream_text(self, text: str, model: str = "") -> None:
+        """Tell of a piece that is nothing but text, as nearly every one is."""
+        shown = self._pieces.feed(text)
+        if shown:
+            told = model and self.events.redactor.text(model)
+            self._pass_on(self._streamed, self._name, {"chunk": {"text": shown, "calls": [], "model": told, "usage": None}})
+
+    @cached_property
+    def _pieces(self) -> StreamRedactor:
+        self._text = StreamRedactor(self.events.redactor)
+        return self._text
+
+    @cached_property
+    def _streamed(self) -> str:
+        return f"on_{self._kind}_stream"
 
     def end_stream(self, pieces: Sequence[Any]) -> None:
         """Tell that everything has come."""
@@ -140,11 +169,14 @@ class Run:
         self._send_plain(moment, {what: self.events.redactor.plain(value, write)})
 
     def _send_plain(self, moment: str, data: dict[str, Any]) -> None:
+        self._pass_on(f"on_{self._kind}_{moment}", self._name, data)
+
+    def _pass_on(self, kind: str, name: str, data: dict[str, Any]) -> None:
         """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""
         events = self.events
         event: Event = {
-            "event": f"on_{self._kind}_{moment}",
-            "name": self._name,
+            "event": kind,
+            "name": name,
             "run_id": self.run_id,
             "parent_ids": [*self.parents],
             "tags": [],

@@ -15,7 +15,8 @@ from interlock.contract.node import Node
 from interlock.contract.shapes import note, render
 from interlock.errors import ContractError, Problem, ReplayDiverged
 from interlock.runtime.method import Method
-from interlock.runtime.scope import Scope, Stream
+from interlock.runtime.scope import Scope
+from interlock.runtime.streaming import Stream
 from interlock.runtime.subgraph import GraphMethod, ReadySubgraph
 
 __all__ = ["Gate"]
@@ -59,7 +60,7 @@ def _calling(method: Method | GraphMethod) -> Callable[..., Any]:
 
 def _streaming(method: Method) -> Callable[..., Any]:
     def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
-        opened = Stream(self._scope, method.called, method.stream(self._scope, args, kwargs))
+        opened = Stream(method, self._scope, args, kwargs)
         self._scope.streams.append(opened)
         return opened
 

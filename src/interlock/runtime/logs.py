@@ -23,7 +23,8 @@ class Steps:
 
     def see(self, event: Event) -> None:
         """Log an event."""
-        error: dict[str, Any] = event["data"].get("error") or {}
+        is_error = event["event"].endswith("_error")  # the data of a node's own event may have any keys
+        error: dict[str, Any] = event["data"]["error"] if is_error else {}
         fields: dict[str, Any] = {**event["metadata"], "run_id": event["run_id"], "code": error.get("code"), "error": error.get("message")}
         LOGGER.debug("%s %s", event["event"], event["name"], extra={"fields": fields})
 

@@ -15,15 +15,17 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
 from interlock.capabilities.capability import event_kind, is_stream
 from interlock.capabilities.telling import hearing
+from interlock.capabilities.tools import ToolRequest
 from interlock.contract.codec import Codec, Write, writer
 from interlock.contract.labels import is_secret
 from interlock.contract.shapes import asked_class, closed, hints, is_generic, peel
-from interlock.contract.values import ValidationError, reasons, value_validator
+from interlock.contract.values import ValidationError, attempt, reasons, value_validator
 from interlock.errors import (
     BudgetExceeded,
     CapabilityError,
     CapabilityResultInvalid,
     CapabilityTimeout,
+    ContractViolation,
     InterlockError,
     ModelTimeout,
     TurnError,
@@ -31,9 +33,8 @@ from interlock.errors import (
 from interlock.runtime.budget import Budget, Heard
 from interlock.runtime.events import Run
 from interlock.runtime.ledger import Ledger, key_of, recorded_error
-from interlock.runtime.redaction import REDACTED, Redactor
+from interlock.runtime.redaction import REDACTED
 from interlock.runtime.scope import Scope
-from interlock.runtime.secrets import text_of
 
 __all__ = ["Method"]
 
@@ -43,30 +44,7 @@ Tell = Callable[[str], None]
 
 
 _NO_MORE = object()
-
-
-class _Told:
-    """What is told of a stream while it comes."""
-
-    def __init__(self, run: Run | None, learns: Redactor | None) -> None:
-        self._run = run
-        self._learns = learns
-        self._pieces: list[Any] = []
-
-    def hear(self, piece: Any) -> None:
-        """Tell of a piece, or learn it where it is secret: as it is, and as the end of what came before."""
-        if self._learns is not None:
-            self._pieces.append(piece)
-            self._learns.learn(piece)
-            self._learns.learn("".join(text_of(one) for one in self._pieces))
-        elif self._run is not None:
-            self._pieces.append(piece)
-            self._run.stream(piece)
-
-    def end(self) -> None:
-        """Tell that no more pieces come, if that was not told."""
-        if self._run is not None and not self._run.has_ended:
-            self._run.end_stream([] if self._learns is not None else self._pieces)
+_PARTS = 2  # of a custom event: its name, its data
 
 
 class Method:
@@ -80,11 +58,11 @@ class Method:
         self._capability = capability.__name__
         self._name = name
         self.called = f"{self._capability}.{name}"
-        self._made = made
+        self.made = made
         self._event = event_kind(capability, name)
         self._asks_model = self._event == "chat_model"
         self._hint, _ = peel(get_args(returned)[0] if self.is_stream else returned)
-        self._gives_secret = is_secret(returned)
+        self.gives_secret = is_secret(returned)
         self._takes_secrets = {parameter for parameter, hint in parameters.items() if is_secret(hint)}
         self._signature = inspect.signature(declared)
         self._asked = asked_class(parameters) if is_generic(self._hint) else None
@@ -92,102 +70,96 @@ class Method:
         self._codecs: dict[Any, Codec[Any]] = {}
         self._validators: dict[Any, Callable[[Any], Any]] = {}
         self._count = len(parameters)
+        self._check_event = value_validator(tuple[tuple(parameters.values())]) if self._event == "custom" else None
         self._write_given = _writer(tuple[tuple(parameters.values())]) if parameters else None
         self._write = None if self._asked or self.is_stream else _writer(self._hint)
 
     async def call(self, scope: Scope, args: Args, kwargs: Kwargs) -> Any:
         """Take a call through the gate."""
         scope.check_open(self.called)
-        heard = await self._ask(scope) if self._asks_model else None
-        run = self._begin(scope, args, kwargs)
-        task = scope.enter()
+        heard = await self.ask(scope)
+        run = self.begin(scope, args, kwargs)
+        task = scope.enter(asyncio.current_task())
         try:
             ledger = scope.ledger
             tell = None if run is None or heard is None else run.stream
             result = await (self._make(scope, args, kwargs, tell) if ledger is None else self._make_once(scope, ledger, args, kwargs, tell))
-            if self._gives_secret:
+            if self.gives_secret:
                 scope.redactor.learn(result)
             if heard is not None:
                 scope.hear_model(heard, result)
         except (Exception, asyncio.CancelledError) as error:
-            failure = self._failed(run, error)
+            failure = self.failed(run, error)
             if failure is error:
                 raise
             if not isinstance(error, ValidationError):
                 raise failure from error
         else:
             if run is not None:
-                run.end(REDACTED if self._gives_secret else result, None if self._gives_secret else self._write)
+                run.end(REDACTED if self.gives_secret else result, None if self.gives_secret else self._write)
             return result
         finally:
             scope.leave(task)
         raise failure  # here, where the value that was refused is not dragged along
 
-    async def stream(self, scope: Scope, args: Args, kwargs: Kwargs) -> AsyncGenerator[Any, None]:
-        """Take a call through the gate whose result comes in pieces."""
-        scope.check_open(self.called)
-        heard = await self._ask(scope) if self._asks_model else None
-        run = self._begin(scope, args, kwargs)
-        ledger = scope.ledger
-        source = self._make_pieces(scope, args, kwargs) if ledger is None else self._make_pieces_once(scope, ledger, args, kwargs)
-        told = _Told(run, scope.redactor if self._gives_secret else None)
-        try:
-            async with aclosing(source):
-                async for piece in source:
-                    if heard is not None:
-                        scope.hear_model(heard, piece)
-                    told.hear(piece)
-                    yield piece
-        except (Exception, asyncio.CancelledError) as error:
-            failure = self._failed(run, error)
-            if failure is error:
-                raise
-            if not isinstance(error, ValidationError):
-                raise failure from error
-        else:
-            failure = None
-        finally:
-            told.end()
-        if failure is not None:
-            raise failure  # here, where the value that was refused is not dragged along
-
-    def _begin(self, scope: Scope, args: Args, kwargs: Kwargs) -> Run | None:
+    def begin(self, scope: Scope, args: Args, kwargs: Kwargs) -> Run | None:
         """Let a call in, and tell whoever listens."""
         shown: list[Any] = [*args, *kwargs.values()]
+        if self._event == "custom":
+            shown = self._custom(args, kwargs)  # also where nobody listens: how a node ends does not depend on that
         if self._takes_secrets:
             given = self._bound(args, kwargs)
             scope.redactor.learn([given[name] for name in self._takes_secrets if name in given])
             shown = [REDACTED if name in self._takes_secrets else value for name, value in list(given.items())[1:]]
         if scope.run is None:
             return None
+        if self._event == "custom":
+            name, data = shown
+            scope.run.custom(name, {"data": data} if data == REDACTED else data)
+            return None
         run = scope.run.call(self._event, self.called)
         if run is None:
             return None
+        if self._event == "tool" and not self._takes_secrets:
+            request = next((value for value in shown if isinstance(value, ToolRequest)), None)
+            if request is not None:
+                return run.start_tool(request)
         if len(args) == self._count and not self._takes_secrets:
             return run.start(args, self._write_given)
         return run.start(shown)
 
+    def _custom(self, args: Args, kwargs: Kwargs) -> list[Any]:
+        """Return the name and the data of a custom event."""
+        try:
+            given: tuple[Any, ...] = tuple(self._bound(args, kwargs).values())[1:]
+        except TypeError:
+            given = ()
+        wrong = len(given) != _PARTS or self._check_event is None or isinstance(attempt(self._check_event, given), ValidationError)
+        if wrong:
+            raise ContractViolation(f"'{self.called}' was called with something else than the name and the data of an event.")
+        return [*given]
+
     async def _make(self, scope: Scope, args: Args, kwargs: Kwargs, tell: Tell | None) -> Any:
         """Make a call, within its time; `tell` passes on what the adapter tells on the way."""
-        validate = self._validate or self._validator(args, kwargs)
+        validate = self.validator(args, kwargs)
         wait = None
         if scope.budget.has_time_limit:
             until = scope.budget.call_until()
             if not until:
                 await asyncio.sleep(0)  # let others run: the node may try again and again
-                raise self._late(scope.budget)
+                raise self.late(scope.budget)
             wait = scope.begin_wait(until)
         elif tell is None:
-            return validate(await self._made(*args, **kwargs))
+            return validate(await self.made(*args, **kwargs))
         try:
             if tell is None:
-                result = await self._made(*args, **kwargs)
+                result = await self.made(*args, **kwargs)
             else:
                 with hearing(tell):
-                    result = await self._made(*args, **kwargs)
+                    result = await self.made(*args, **kwargs)
         except asyncio.CancelledError:
             if wait is not None and wait.was_ended():
-                raise self._late(scope.budget) from None
+                raise self.late(scope.budget) from None
             raise
         finally:
             scope.end_wait(wait)
@@ -215,30 +187,30 @@ class Method:
 
     async def _make_pieces(self, scope: Scope, args: Args, kwargs: Kwargs) -> AsyncGenerator[Any, None]:
         """Make a call; no piece may take longer than a call."""
-        validate = self._validate or self._validator(args, kwargs)
+        validate = self.validator(args, kwargs)
         if scope.budget.has_time_limit and not scope.budget.call_until():
             await asyncio.sleep(0)  # let others run: the node may try again and again
-            raise self._late(scope.budget)
-        source: AsyncGenerator[Any, None] = self._made(*args, **kwargs)
+            raise self.late(scope.budget)
+        source: AsyncGenerator[Any, None] = self.made(*args, **kwargs)
         try:
-            while (piece := await self._wait_for(scope, anext(source, _NO_MORE))) is not _NO_MORE:
+            while (piece := await self.wait_for(scope, anext(source, _NO_MORE))) is not _NO_MORE:
                 yield validate(piece)
         finally:
-            await self._wait_for(scope, source.aclose())
+            await self.wait_for(scope, source.aclose())
 
-    async def _wait_for(self, scope: Scope, something: Awaitable[Any]) -> Any:
+    async def wait_for(self, scope: Scope, something: Awaitable[Any]) -> Any:
         """Wait for a part of a stream, for as long as a call may take."""
         wait = scope.begin_wait()
         try:
             return await something
         except asyncio.CancelledError:
             if wait is not None and wait.was_ended():
-                raise self._late(scope.budget) from None
+                raise self.late(scope.budget) from None
             raise
         finally:
             scope.end_wait(wait)
 
-    async def _make_pieces_once(self, scope: Scope, ledger: Ledger, args: Args, kwargs: Kwargs) -> AsyncGenerator[Any, None]:
+    async def recorded(self, scope: Scope, ledger: Ledger, args: Args, kwargs: Kwargs) -> AsyncGenerator[Any, None]:
         """Make a call, unless the ledger holds its pieces."""
         codec, note = self._codec(args, kwargs), ledger.note(scope.node, self._capability, self._name, key_of(args, kwargs))
         if note.known is not None:
@@ -265,15 +237,17 @@ class Method:
             if not scope.is_cancelled:
                 note.write(result=pieces, error=failure)
 
-    async def _ask(self, scope: Scope) -> Heard:
-        """Ask for leave to ask a model; where there is none, let others run: the node may try again and again."""
+    async def ask(self, scope: Scope) -> Heard | None:
+        """Ask for leave to ask a model, if it is one; where there is none, let others run: the node may try again and again."""
+        if not self._asks_model:
+            return None
         try:
             return scope.budget.ask_model()
         except BudgetExceeded:
             await asyncio.sleep(0)
             raise
 
-    def _failed(self, run: Run | None, error: BaseException) -> BaseException:
+    def failed(self, run: Run | None, error: BaseException) -> BaseException:
         """Tell whoever listens that a call did not succeed, and return what the node gets to see."""
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
@@ -293,11 +267,11 @@ class Method:
         if isinstance(error, InterlockError):
             return error
         if isinstance(error, ValidationError):
-            told = "" if self._gives_secret else f": {reasons(error)}"
+            told = "" if self.gives_secret else f": {reasons(error)}"
             return CapabilityResultInvalid(f"'{self.called}' returned something else{told}.")
         return CapabilityError(f"'{self.called}' failed: {type(error).__name__}.")
 
-    def _late(self, budget: Budget) -> InterlockError:
+    def late(self, budget: Budget) -> InterlockError:
         """Make the error of a call whose time is up: its own, or the turn's."""
         kind = ModelTimeout if self._asks_model else CapabilityTimeout
         return budget.out_of_time() or kind(f"'{self.called}' took longer than {budget.limits.max_call_seconds:g} seconds.")
@@ -309,7 +283,10 @@ class Method:
         asked = self._bound(args, kwargs)[self._asked]
         return asked, closed(self._hint, asked)
 
-    def _validator(self, args: Args, kwargs: Kwargs) -> Callable[[Any], Any]:
+    def validator(self, args: Args, kwargs: Kwargs) -> Callable[[Any], Any]:
+        """Return what holds a result of the call to its type."""
+        if self._validate is not None:
+            return self._validate
         asked, hint = self._returned(args, kwargs)
         if asked not in self._validators:
             self._validators[asked] = value_validator(hint)

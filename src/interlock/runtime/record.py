@@ -80,6 +80,7 @@ class Heading:
             given=given,
             reply=agent.reply,
             in_session=agent.has_sessions,
+            partial=agent.partial,
         )
 
 

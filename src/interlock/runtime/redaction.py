@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import regex
 from pydantic_core import PydanticSerializationError, SchemaError, SchemaValidator, core_schema, from_json, to_json
 
 from interlock.contract.codec import Write
+from interlock.runtime.beginnings import Looker, beginnings, looker
 from interlock.runtime.plain import plain
 from interlock.runtime.secrets import forms, text_of
 
@@ -21,15 +23,17 @@ _CLASS = rf"\[\^?(?:(?!--|&&|~~|\|\|)[^\\\[\]]|{_ESCAPED})+\]"
 _SIMPLE = regex.compile(rf"(?:[^\\\[\]^$()]|\((?!\?)|\(\?:|\)|{_ESCAPED}|{_CLASS})*")
 _SHORT, _MOST_CLEAN = 128, 2048  # characters of a text that is remembered to have nothing to hide, and how many are
 _MOST_HELD = 64 * 1024  # characters of a stream that may wait for the end of what could become a secret
+_GLANCE = 1024  # characters of a piece that are looked at in one go
 _BEFORE = 256  # characters before a piece that a pattern may look back at
 
+_LONE = re.compile("[\ud800-\udfff]")  # the fast engine takes no text that has one
 Span = tuple[int, int]
 
 
 class Redactor:
     """Takes secrets out of text and of JSON data. It learns more of them while a turn runs."""
 
-    __slots__ = ("_clean", "_finds", "_literals", "_names", "_pattern", "looks_back")
+    __slots__ = ("_begins", "_clean", "_finds", "_names", "_pattern", "known", "looks_back")
 
     def __init__(self, patterns: Sequence[str] = (), *, literals: Iterable[str] = (), names: frozenset[str] = frozenset()) -> None:
         """Look for patterns and literals; `names` are keys of JSON data that stay, because the code has them."""
@@ -37,7 +41,8 @@ class Redactor:
         self._names = names
         self._pattern: Any = regex.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None
         self._finds = _finder(patterns, is_simple=is_simple)
-        self._literals: tuple[str, ...] = ()
+        self._begins = beginnings(tuple(patterns)) if is_simple else None
+        self.known: tuple[str, ...] = ()
         self._clean: set[str] = set()
         self.looks_back = _BEFORE if patterns and not is_simple else 0
         self.learn(list(literals))
@@ -47,7 +52,8 @@ class Redactor:
         made = object.__new__(Redactor)
         made._pattern = self._pattern
         made._finds = self._finds
-        made._literals = self._literals
+        made._begins = self._begins
+        made.known = self.known
         made.looks_back = self.looks_back
         made._names = names
         made._clean = set()
@@ -56,14 +62,14 @@ class Redactor:
     def learn(self, secret: Any) -> None:
         """Look for a value from now on, also as it looks inside JSON, a repr, base64 or a URL."""
         found = {form for form in forms(secret) if form not in REDACTED}
-        if not found <= set(self._literals):
-            self._literals = (*self._literals, *(found - set(self._literals)))
+        if not found <= set(self.known):
+            self.known = (*self.known, *(found - set(self.known)))
             self._clean.clear()
 
     @property
     def longest(self) -> int:
         """How long the longest secret is that is known."""
-        return max(map(len, self._literals), default=0)
+        return max(map(len, self.known), default=0)
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
@@ -80,7 +86,7 @@ class Redactor:
 
     def spans(self, text: str) -> list[Span]:
         """Find the secrets in a text."""
-        found = [span for literal in self._literals if literal in text for span in _spans(text, literal)]
+        found = [span for literal in self.known if literal in text for span in _spans(text, literal)]
         if self._finds(text):
             found += [match.span() for match in self._pattern.finditer(text) if match.end() > match.start()]
         return found
@@ -106,19 +112,19 @@ class Redactor:
         except (PydanticSerializationError, ValueError):  # a lone surrogate, or nested too deep
             return self.data(plain(value))
         if b"\\" not in written and not self._finds(written):
-            if not self._literals:
+            if not self.known:
                 return data
             text = written.decode()
-            if not any(literal in text for literal in self._literals):
+            if not any(literal in text for literal in self.known):
                 return data
         return self.data(data)
 
     def literals_only(self, value: Any) -> Any:
         """Return JSON data without the values that are known to be secret; what only looks like one stays."""
-        if not self._literals:
+        if not self.known:
             return value
         plainly = Redactor(names=self._names)
-        plainly._literals = self._literals
+        plainly.known = self.known
         return plainly.data(value)
 
     def data(self, value: Any) -> Any:
@@ -140,14 +146,18 @@ class Redactor:
             for position, item in enumerate(value):
                 value[position] = self.data(item)
             return value
-        if self._literals and kind in (int, float) and str(value) in self._literals:
+        if self.known and kind in (int, float) and str(value) in self.known:
             return REDACTED
         return value
+
+    def looker(self) -> Looker | None:
+        """Make what tells at a glance that a text neither has a secret nor ends with the beginning of one; None where nothing can."""
+        return None if self._begins is None else looker((*self._begins, *self.known))
 
     def held(self, text: str, spans: list[Span]) -> int:
         """Return from which position on a text could be the beginning of a secret, or of one that goes on."""
         length = len(text)
-        spans = [*spans, *((begin, length + 1) for literal in self._literals for begin in _beginning(text, literal))]
+        spans = [*spans, *((begin, length + 1) for literal in self.known for begin in _beginning(text, literal))]
         if self._pattern is not None:
             position = 0
             while position < length and (found := self._pattern.search(text, position, partial=True)) is not None:
@@ -169,12 +179,22 @@ class StreamRedactor:
         self._before = ""
         self._waiting = ""
         self._is_closed = False
+        self._known: tuple[str, ...] | None = None
+        self._looker: Looker | None = None
 
     def feed(self, text: str) -> str:
         """Take a piece and return what can be shown now."""
         if self._is_closed:
             return ""
         self._waiting += text
+        redactor = self._redactor
+        if self._known is not redactor.known:
+            self._known, self._looker = redactor.known, redactor.looker()
+        if self._looker is not None and len(self._waiting) <= _GLANCE:
+            clear = self._looker.clear(self._waiting)
+            if clear >= 0:
+                shown, self._waiting = self._waiting[:clear], self._waiting[clear:]
+                return shown
         whole = self._before + self._waiting
         spans = self._redactor.spans(whole)
         position = max(self._redactor.held(whole, spans), len(self._before))
@@ -217,7 +237,8 @@ def _finder(patterns: Sequence[str], *, is_simple: bool) -> Callable[[str | byte
     try:
         if is_simple:
             one = core_schema.str_schema(pattern="|".join(f"(?:{p})" for p in patterns), regex_engine="rust-regex")
-            return SchemaValidator(one).isinstance_python
+            fast = SchemaValidator(one).isinstance_python
+            return lambda text: fast(text) or (isinstance(text, str) and not text.isascii() and _LONE.search(text) is not None)
     except SchemaError:  # too large for it
         pass
     return lambda _: True

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from interlock.errors import ContractViolation
 from interlock.runtime.budget import Heard
@@ -15,7 +14,13 @@ from interlock.runtime.watch import Wait, Watch
 if TYPE_CHECKING:
     from interlock.runtime.walk import Shared
 
-__all__ = ["Scope", "Stream"]
+__all__ = ["Scope"]
+
+
+class Closing(Protocol):
+    """Something that is left open."""
+
+    async def aclose(self) -> None: ...
 
 
 class Scope:
@@ -23,7 +28,6 @@ class Scope:
 
     __slots__ = (
         "_others",
-        "_task",
         "_watch",
         "budget",
         "is_cancelled",
@@ -34,6 +38,7 @@ class Scope:
         "run",
         "shared",
         "streams",
+        "task",
     )
 
     def __init__(self, node: str, *, run: Run | None, shared: Shared) -> None:
@@ -46,8 +51,8 @@ class Scope:
         self.redactor = shared.redactor
         self.is_open = True
         self.is_cancelled = False
-        self.streams: list[Stream] = []
-        self._task = asyncio.current_task()
+        self.streams: list[Closing] = []
+        self.task = asyncio.current_task()
         self._others: set[asyncio.Task[Any]] = set()
 
     def check_open(self, called: str) -> None:
@@ -62,6 +67,25 @@ class Scope:
         if isinstance(name, str) and name:
             self.shared.models[name] = None
 
+    def hear_piece(self, heard: Heard, piece: Any) -> None:
+        """Count a piece of what a model says; what goes over the budget was still said."""
+        spoken = self.shared.spoken
+        if spoken is not None:
+            spoken.append(piece if isinstance(piece, str) else getattr(piece, "text", ""))
+        self.hear_model(heard, piece)
+
+    def hear_text(self, heard: Heard, text: str, model: str) -> None:
+        """Count a piece that is nothing but ASCII text."""
+        if self.shared.spoken is not None:
+            self.shared.spoken.append(text)
+        self.budget.hear_bytes(heard, len(text))
+        if model:
+            self.shared.models[model] = None
+
+    def wait_again(self, wait: Wait | None, until: float, task: asyncio.Task[Any] | None) -> Wait | None:
+        """Wait for the next part of a call."""
+        return None if self._watch is None else self._watch.again(wait, until, task)
+
     def begin_wait(self, until: float | None = None) -> Wait | None:
         """Begin to wait for a part of a call, for as long as it may take."""
         return None if self._watch is None else self._watch.begin(self.budget.call_until() if until is None else until)
@@ -71,10 +95,9 @@ class Scope:
         if wait is not None:
             cast("Watch", self._watch).end(wait)
 
-    def enter(self) -> asyncio.Task[Any] | None:
-        """Take note of a call that a task of the node's own makes; return the task."""
-        task = asyncio.current_task()
-        if task is self._task or task is None:
+    def enter(self, task: asyncio.Task[Any] | None) -> asyncio.Task[Any] | None:
+        """Take note of a call that a task of the node's own makes; return the task then."""
+        if task is self.task or task is None:
             return None
         self._others.add(task)
         return task
@@ -99,27 +122,3 @@ class Scope:
                 await stream.aclose()
             except Exception as error:  # noqa: BLE001 - the node has its outcome; what an adapter leaves behind is not its fault
                 LOGGER.warning("a stream did not end well", extra={"fields": {"node": self.node, "cause": type(error).__name__}})
-
-
-class Stream:
-    """What a node reads that comes in pieces."""
-
-    def __init__(self, scope: Scope, called: str, pieces: AsyncGenerator[Any, None]) -> None:
-        self._scope = scope
-        self._called = called
-        self._pieces = pieces
-
-    def __aiter__(self) -> Stream:
-        return self
-
-    async def __anext__(self) -> Any:
-        self._scope.check_open(self._called)
-        task = self._scope.enter()
-        try:
-            return await anext(self._pieces)
-        finally:
-            self._scope.leave(task)
-
-    async def aclose(self) -> None:
-        """Stop reading."""
-        await self._pieces.aclose()

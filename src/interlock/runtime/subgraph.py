@@ -132,7 +132,7 @@ class GraphMethod:
         if scope.run is not None:
             run = scope.run.inner(self._graph.name, self._metadata).start(hide(given, state.secret), state.write)
             walk.tell(run)
-        task = scope.enter()
+        task = scope.enter(asyncio.current_task())
         try:
             result = self._result(state.complete(await self._ready.compiled.walk(given, walk.step)))
         except asyncio.CancelledError:

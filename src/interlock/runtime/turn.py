@@ -13,7 +13,7 @@ import functools
 import logging
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -30,8 +30,9 @@ from interlock.runtime.logs import LOGGER
 from interlock.runtime.plain import plain
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.reply import Fault, Reply, Status
+from interlock.runtime.sessions import KeptSession
 from interlock.runtime.walk import Shared, Walk
-from interlock.runtime.watch import Watch
+from interlock.runtime.watch import Wait, Watch
 
 __all__ = ["Order", "Terms", "Turn", "TurnResult"]
 
@@ -102,6 +103,10 @@ class Order:
     reply: Callable[[Mapping[str, Any]], Reply]
     in_session: bool = False
     """Whether it has to wait for other turns of its session."""
+    kept: KeptSession | None = None
+    """What outlives the turn, for an agent that keeps something."""
+    partial: Callable[[Mapping[str, Any], str], Any] | None = None
+    """Makes what can be said where the turn does not succeed."""
 
 
 class Turn:
@@ -118,7 +123,9 @@ class Turn:
             redactor=terms.redactor.for_turn(_with_result(gate.names)),
             ledger=ledger,
             watch=Watch(loop) if budget.has_time_limit else None,
+            spoken=None if order.partial is None else [],
         )
+        self._kept: Values = {}
         self.walk = Walk(graph, gate, shared, order.given)
         self._events: Events | None = None
         self._run: Run | None = None
@@ -150,12 +157,11 @@ class Turn:
         # Calls and steps end by themselves when the time is up; this is for a node that waits for something else.
         wait = None if self._shared.watch is None else self._shared.watch.begin(self._shared.budget.turn_until())
         try:
-            state = self._graph.state.complete(await compiled.walk(given, self.walk.step))
-            return self._result(self._order.reply(state), state)
+            return await (self._to_the_end(compiled, given) if self._order.kept is None else self._in_session(compiled, given, wait))
         except InterlockError as error:
             return self._failed(error, given)
         except asyncio.CancelledError:
-            late = self._shared.budget.out_of_time() if wait is not None and wait.was_ended() else None
+            late = self._late(wait)
             if late is None:
                 raise
             return self._failed(late, given)
@@ -163,6 +169,35 @@ class Turn:
             return self._failed(Internal(f"The engine failed: {type(error).__name__}: {error}"), given)
         finally:
             self.close()
+
+    async def _to_the_end(self, compiled: Compiled, given: Values) -> TurnResult:
+        state = self._graph.state.complete(await compiled.walk(given, self.walk.step, self._kept))
+        return self._result(self._order.reply(state), state)
+
+    async def _in_session(self, compiled: Compiled, given: Values, wait: Wait | None) -> TurnResult:
+        """Begin where the session's last turn ended, and keep how this one ends, before anybody hears that it has."""
+        kept, ledger = cast("KeptSession", self._order.kept), self._shared.ledger
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(kept.exclusive(ledger))
+                self._kept = await kept.load(ledger)
+            except asyncio.CancelledError:
+                late = self._late(wait)
+                if late is None:
+                    raise
+                kept.refuse(late, ledger)
+                raise late from None
+            self.walk.learn(self._kept)
+            result = await self._to_the_end(compiled, given)
+            if wait is not None:
+                cast("Watch", self._shared.watch).end(wait)  # what is being saved is not given up half way
+            if result.status != "error":
+                await kept.save(result.state, ledger)
+            return result
+
+    def _late(self, wait: Wait | None) -> InterlockError | None:
+        """Return the error of a turn that was cancelled because its time is up; None where somebody else wants it to end."""
+        return self._shared.budget.out_of_time() if wait is not None and wait.was_ended() else None
 
     def close(self) -> None:
         """Stop the watch."""
@@ -187,12 +222,23 @@ class Turn:
             message=self._shared.redactor.text(error.message),
             node=node or (self._shared.path[-1] if self._shared.path else None),
         )
-        return self._result(Reply(status="error", error=fault), self._reached(given))
+        state = self._reached(given)
+        return self._result(Reply(status="error", error=fault, output=self._partial(state)), state)
+
+    def _partial(self, state: Values) -> Any:
+        """Make what can be said; where that goes wrong too, nothing: the turn has failed for a reason of its own."""
+        if self._order.partial is None:
+            return None
+        try:
+            return self._order.partial(state, "".join(self._shared.spoken or ()))
+        except Exception as error:  # noqa: BLE001 - nothing untyped reaches a caller
+            LOGGER.error("no partial answer", extra={"fields": {"agent": self._order.agent, "cause": type(error).__name__}})
+            return None
 
     def _reached(self, given: Values) -> Values:
         """Return the state as the last step left it that could be written."""
         state = self._graph.state
-        values = state.begin({})
+        values = state.begin({}, self._kept)
         with suppress(ContractViolation):  # the reducer that ended the turn
             for update in (given, *self.walk.updates):
                 state.apply(values, update)

@@ -39,6 +39,8 @@ class Shared:
     """The nodes in the order in which they began, each with the nodes that it is inside: `plan_goal/prompt`."""
     models: dict[str, None] = field(default_factory=dict[str, None])
     """Who answered, of the models that say it."""
+    spoken: list[str] | None = None
+    """What the model has streamed in the node that runs, where that is wanted."""
 
 
 class Walk:
@@ -55,8 +57,8 @@ class Walk:
         self.updates: list[Values] = []
         """What was written, in order."""
         if graph.state.secret:
-            self._learn({name: start() for name in graph.state.secret if (start := graph.state.fields[name].start) is not None})
-            self._learn(given)
+            self.learn({name: start() for name in graph.state.secret if (start := graph.state.fields[name].start) is not None})
+            self.learn(given)
 
     def tell(self, run: Run) -> None:
         """Tell of the nodes inside this run."""
@@ -72,6 +74,8 @@ class Walk:
             raise exceeded.at(where, turn=shared.turn)
         self._taken += 1
         shared.path.append(where)
+        if shared.spoken:
+            shared.spoken.clear()
         run = None
         if self._run is not None:
             metadata = {"langgraph_node": where, "langgraph_step": len(shared.path)}
@@ -79,7 +83,7 @@ class Walk:
         try:
             arguments = node.read(state)
             if self._graph.state.secret:
-                self._learn({read.field.name: value for read, value in zip(node.reads, arguments, strict=True) if not read.presence})
+                self.learn({read.field.name: value for read, value in zip(node.reads, arguments, strict=True) if not read.presence})
             if run is not None:
                 run.start(self._read(node, arguments), node.write_reads)
             step = node.settle(await (self._use(node, where, arguments, run) if node.grants else node.run(*arguments)))
@@ -97,7 +101,7 @@ class Walk:
         """Take note of what a step wrote."""
         update, fields = step[1], self._graph.state
         if fields.secret:
-            self._learn(update)
+            self.learn(update)
         self.updates.append(detached(update) if fields.reduced else update)
         if run is not None:
             run.end(hide(update, fields.secret), step[0].write)
@@ -126,7 +130,8 @@ class Walk:
             for read, value in zip(node.reads, arguments, strict=True)
         }
 
-    def _learn(self, written: Values) -> None:
+    def learn(self, written: Values) -> None:
+        """Look out for the secrets among these values from now on."""
         for name in self._graph.state.secret & written.keys():
             if written[name] is not None:
                 self._shared.redactor.learn(written[name])

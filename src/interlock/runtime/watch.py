@@ -34,6 +34,17 @@ class Wait:
         self.deadline += _AGAIN
         self.task.cancel()
 
+    def rest(self) -> None:
+        """Wait for nothing, until there is something to wait for again."""
+        self.deadline = math.inf
+        if self.is_over:
+            self.settle()
+
+    def again(self, deadline: float) -> None:
+        """Wait for something else."""
+        self.deadline = deadline
+        self._cancelling = self.task.cancelling()
+
     def was_ended(self) -> bool:
         """Tell whether a cancellation is this wait's doing and nobody else's."""
         return self.is_over and self.settle() <= self._cancelling
@@ -61,6 +72,17 @@ class Watch:
         wait = Wait(cast("asyncio.Task[Any]", asyncio.current_task()), deadline)
         self._waits.add(wait)
         if (self._timer is None or deadline < self._timer.when()) and deadline < math.inf:
+            self._arm(deadline)
+        return wait
+
+    def again(self, wait: Wait | None, deadline: float, task: asyncio.Task[Any] | None) -> Wait:
+        """Wait for the next of several things, in the current task."""
+        if wait is None or wait.is_over or wait.task is not task:
+            if wait is not None:
+                self.end(wait)
+            return self.begin(deadline)
+        wait.again(deadline)
+        if self._timer is None or deadline < self._timer.when():
             self._arm(deadline)
         return wait
 

@@ -89,6 +89,7 @@ def noise() -> str:
 def main(kind: str = "stdio", port: str = "0") -> None:
     if kind == "stdio":
         server.run()
+        return
     listening = socket.create_server(("127.0.0.1", int(port)))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from interlock.adapters.tools.failure import ToolFailure
-from interlock.adapters.tools.functions import FunctionTool, load_function
+from interlock.adapters.tools.functions import MAX_THREADS, FunctionTool, load_function
 from interlock.adapters.tools.threads import Threads
-from interlock.errors import SettingsInvalid
+from interlock.errors import SettingsInvalid, ToolInputInvalid, ToolUnavailable
 
 
 class Size(enum.Enum):
@@ -79,7 +78,7 @@ async def test_arguments_that_do_not_fit_are_refused_before_the_function_runs(ar
         ran.append("")
         return book(*given, **named)
 
-    with pytest.raises(ToolFailure) as caught:
+    with pytest.raises(ToolInputInvalid) as caught:
         await FunctionTool("table.book", noting).run(args)
     assert sentence in str(caught.value)
     assert ran == []
@@ -91,7 +90,7 @@ async def test_what_was_passed_is_not_quoted_back():
         return str(pin)
 
     for secret in ("hunter2", 123456789):
-        with pytest.raises(ToolFailure) as caught:
+        with pytest.raises(ToolInputInvalid) as caught:
             await FunctionTool("sign_in", sign_in).run({"pin": secret})
         assert str(secret) not in str(caught.value)
 
@@ -104,7 +103,7 @@ async def test_numbers_that_json_does_not_have_are_refused():
     tool = FunctionTool("half", half)
     assert await tool.run({"amount": 3}) == 1.5
     for amount in (float("nan"), float("inf")):
-        with pytest.raises(ToolFailure):
+        with pytest.raises(ToolInputInvalid):
             await tool.run({"amount": amount})
 
 
@@ -116,7 +115,7 @@ async def test_arguments_nested_without_end_are_refused():
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(ToolFailure):
+    with pytest.raises(ToolInputInvalid):
         await FunctionTool("take", take).run({"data": deep})
 
 
@@ -129,8 +128,54 @@ json_data = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["day", "seats", "size", "x", ""]) | st.text(max_size=5), json_data))
 def test_arguments_fit_or_are_a_failure_and_nothing_else(args: dict[str, Any]):
-    with suppress(ToolFailure):
+    with suppress(ToolInputInvalid):
         asyncio.run(FunctionTool("table.book", book).run(args))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_measured", "is_taken"), [("\ud800", False, False), ("a\x00b", True, True), ("x" * 10_000_000, False, True)]
+)
+async def test_a_text_that_nobody_would_type_is_taken_or_refused(text: str, is_measured: bool, is_taken: bool):  # noqa: FBT001 - pytest passes it
+    def measure(text: Annotated[str, Field(max_length=1000)]) -> int:
+        """Measure a text."""
+        return len(text)
+
+    def take(text: str) -> int:
+        """Take any text."""
+        return len(text)
+
+    for function, fits in ((measure, is_measured), (take, is_taken)):
+        tool = FunctionTool("it", function)
+        with nullcontext() if fits else pytest.raises(ToolInputInvalid):
+            assert await tool.run({"text": text}) == len(text)
+        with pytest.raises(ToolInputInvalid):
+            await tool.run({text: "x"})
+
+
+async def test_a_description_may_be_given_with_the_function():
+    tool = FunctionTool("table.book", book, description="Reserve a seat.").tool
+    assert (tool.description, tool.parameters["required"]) == ("Reserve a seat.", ["day"])
+    assert FunctionTool("it", silent, description="Say it.").tool.description == "Say it."
+
+
+@pytest.mark.parametrize("error", [ConnectionError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError])
+async def test_what_a_function_cannot_connect_to_may_be_there_later(error: type[ConnectionError]):
+    def call() -> str:
+        """Call."""
+        raise error("hunter2")
+
+    async def call_too() -> str:
+        """Call."""
+        raise error("hunter2")
+
+    def call_later() -> Any:
+        """Call."""
+        return call_too()
+
+    for function in (call, call_too, call_later):
+        with pytest.raises(ToolUnavailable) as caught:
+            await FunctionTool("crm.find", function).run({})
+        assert str(caught.value) == f"'crm.find' does not reach what it needs: {error.__name__}."
 
 
 async def test_a_parameter_may_be_called_like_something_of_pydantics():
@@ -330,6 +375,31 @@ async def test_only_so_many_things_happen_at_once_and_the_others_wait():
         release.set()
         await waiting
     assert done == [1]
+
+
+async def test_one_function_has_places_enough_and_no_more_and_those_of_another_are_its_own():
+    release, began = threading.Event(), threading.Semaphore(0)
+
+    def hang() -> None:
+        """Hang."""
+        began.release()
+        assert release.wait(10)
+
+    def answer() -> str:
+        """Answer."""
+        return "here"
+
+    hanging, other = FunctionTool("hang", hang), FunctionTool("answer", answer)
+    tasks = [asyncio.create_task(hanging.run({})) for _ in range(MAX_THREADS + 4)]
+    try:
+        for _ in range(MAX_THREADS):
+            assert await asyncio.to_thread(began.acquire, timeout=10)
+        assert not began.acquire(blocking=False)
+        assert await other.run({}) == "here"
+    finally:
+        release.set()
+        await asyncio.gather(*tasks)
+    assert MAX_THREADS >= 16
 
 
 async def test_what_its_caller_no_longer_waits_for_is_not_begun():

@@ -26,7 +26,8 @@ from interlock.adapters.tools.connection import Connection
 from interlock.adapters.tools.gateway import MAX_RESULT, Tools, open_tools
 from interlock.adapters.tools.mcp import McpServer, McpSettings, McpTool
 from interlock.capabilities.tools import ToolRequest
-from interlock.errors import SettingsInvalid, ToolDenied, ToolError
+from interlock.errors import SettingsInvalid, ToolDenied, ToolTimeout, ToolUnavailable
+from interlock.runtime.redaction import REDACTED, Redactor
 
 FOLDER = Path(__file__).parent
 SDK = {"command": [sys.executable, str(FOLDER / "mcp_server.py")], "env": {"SHOP_KEY": "given"}, "cwd": str(FOLDER)}
@@ -34,9 +35,9 @@ PLAIN = {"command": [sys.executable, "-S", str(FOLDER / "plain_server.py")]}
 SECRET = "hunter2"  # noqa: S105 - what no message may show
 
 
-def shop(settings: dict[str, Any], *, allowed: tuple[str, ...] = ("shop.*",), timeout_s: float = 30) -> Tools:
+def shop(settings: dict[str, Any], *, allowed: tuple[str, ...] = ("shop.*",), timeout_s: float = 30, **options: Any) -> Tools:
     server = McpServer.configured("shop", settings)
-    return Tools([], allowed={"sales": allowed}, servers={"shop": server}, timeout_s=timeout_s)
+    return Tools([], allowed={"sales": allowed}, servers={"shop": server}, timeout_s=timeout_s, backoff_s=0, **options)
 
 
 @asynccontextmanager
@@ -54,9 +55,10 @@ async def ask(tools: Tools, tool: str, **args: Any) -> Any:
     return result.result
 
 
-async def fails(tools: Tools, tool: str, **args: Any) -> str:
+async def fails(tools: Tools, tool: str, code: str = "tool_failed", **args: Any) -> str:
     result = await tools.run("sales", ToolRequest(tool=f"shop.{tool}", args=args))
     assert result.result is None
+    assert result.code == code
     assert result.error is not None
     assert SECRET not in result.error
     assert "Traceback" not in result.error
@@ -107,9 +109,11 @@ async def test_a_server_is_listed_and_asked(tools: Tools):
 
 @together
 async def test_arguments_are_held_against_the_servers_schema_and_not_quoted_back(tools: Tools):
-    assert await fails(tools, "add", a=1) == "Argument 'b' is missing."
-    assert await fails(tools, "add", a=1, b=SECRET) == "Argument 'b' cannot be used: its 'type' has to be \"integer\"."
-    assert await fails(tools, "add", a=1, b=1.5)
+    assert await fails(tools, "add", "tool_input_invalid", a=1) == "Argument 'b' is missing."
+    assert (
+        await fails(tools, "add", "tool_input_invalid", a=1, b=SECRET) == "Argument 'b' cannot be used: its 'type' has to be \"integer\"."
+    )
+    assert await fails(tools, "add", "tool_input_invalid", a=1, b=1.5)
 
 
 @together
@@ -137,7 +141,7 @@ async def test_a_call_that_hangs_is_left_and_the_server_goes_on(tools: Tools, mo
     pid = await ask(tools, "pid")
     with monkeypatch.context() as patch:
         patch.setattr(tools, "_timeout_s", 0.2)
-        assert await fails(tools, "hang") == "'shop.hang' took longer than 0.2 seconds."
+        assert await fails(tools, "hang", "tool_timeout") == "'shop.hang' took longer than 0.2 seconds."
     assert await ask(tools, "pid") == pid
 
 
@@ -265,7 +269,7 @@ async def test_a_server_that_starts_slowly_goes_on_starting_when_its_caller_has_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with opened({"command": [*PLAIN["command"], "slow", str(tmp_path / "go")]}, timeout_s=0.01) as tools:
-        assert await fails(tools, "pid") == "'shop.pid' took longer than 0.01 seconds."
+        assert await fails(tools, "pid", "tool_timeout") == "'shop.pid' took longer than 0.01 seconds."
         pid = await noted(tmp_path / "go.began")
         (tmp_path / "go").write_text("")
         monkeypatch.setattr(tools, "_timeout_s", 20)
@@ -274,7 +278,7 @@ async def test_a_server_that_starts_slowly_goes_on_starting_when_its_caller_has_
 
 async def test_closing_does_not_wait_for_a_server_that_never_starts(tmp_path: Path):
     tools = shop({"command": [*PLAIN["command"], "slow", str(tmp_path / "never")]})
-    asking = asyncio.create_task(fails(tools, "pid"))
+    asking = asyncio.create_task(fails(tools, "pid", "tool_unavailable"))
     pid = await noted(tmp_path / "never.began")
     async with asyncio.timeout(15):  # a start may take 30
         await tools.aclose()
@@ -371,15 +375,15 @@ async def test_a_server_that_cannot_be_started_is_typed_where_it_is_listed_and_a
     settings: dict[str, Any], reason: str
 ):
     async with opened(settings) as tools:
-        with pytest.raises(ToolError, match="'shop' cannot be reached") as caught:
+        with pytest.raises(ToolUnavailable, match="'shop' cannot be reached") as caught:
             await tools.offered("sales")
         assert reason in str(caught.value)
-        assert reason in await fails(tools, "add", a=1, b=2)
+        assert reason in await fails(tools, "add", "tool_unavailable", a=1, b=2)
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for_for_ever():
     server = McpServer("shop", McpSettings(command=[sys.executable, "-c", "import sys; sys.stdin.read()"]), start_s=0.3)
-    with pytest.raises(ToolError, match=r"did not start within 0\.3 seconds"):
+    with pytest.raises(ToolTimeout, match=r"did not start within 0\.3 seconds"):
         await server.tools()
     await server.aclose()
 
@@ -488,6 +492,10 @@ class Older(BaseHTTPRequestHandler):
             self.answer(404, {**to, "error": {"code": -32600, "message": "Session not found"}})
         elif method == "tools/list":
             self.answer(200, {**to, "result": {"tools": [{"name": "pid", "inputSchema": {"type": "object"}}]}})
+        elif method == "tools/call" and (said := message["params"]["arguments"].get("complain")):
+            self.answer(200, {**to, "error": {"code": -32603, "message": said}})
+        elif method == "tools/call" and (said := message["params"]["arguments"].get("refuse")):
+            self.answer(200, {**to, "result": {"isError": True, "content": [{"type": "text", "text": said}]}})
         elif method == "tools/call":
             self.answer(200, {**to, "result": {"content": [{"type": "text", "text": str(session)}]}})
         else:
@@ -531,6 +539,18 @@ async def test_a_server_that_has_forgotten_the_session_is_asked_in_a_new_one():
             assert await ask(tools, "pid") != first
 
 
+@pytest.mark.parametrize("how", ["complain", "refuse"])
+async def test_a_secret_in_what_a_server_says_is_taken_out_before_anything_is_cut(how: str):
+    key = f"sk-{'k' * 40}"
+    with serving() as url:
+        async with opened({"url": f"{url}/mcp"}, redact=Redactor(["sk-[a-z]{16,}"]).data) as tools:
+            for length in (0, 970, 990, 1970):
+                error = await fails(tools, "pid", **{how: f"{'.' * length}{key}"})
+                assert "sk-k" not in error
+            assert REDACTED in error
+            assert "[cut]" in await fails(tools, "pid", **{how: "x" * 10_000})
+
+
 @contextmanager
 def over_http(port: int = 0) -> Generator[int, None, None]:
     with subprocess.Popen([*SDK["command"], "http", str(port)], stdout=subprocess.PIPE, text=True) as process:
@@ -550,9 +570,9 @@ async def test_a_server_is_asked_over_http_and_found_again_when_it_comes_back():
         tools = shop(at(port))
         assert await ask(tools, "add", a=1, b=2) == {"result": 3}
         assert await fails(tools, "refuse") == "'shop.refuse' failed: There are no apples."
-        assert await fails(tools, "add", a=1) == "Argument 'b' is missing."
+        assert await fails(tools, "add", "tool_input_invalid", a=1) == "Argument 'b' is missing."
     assert await fails(tools, "add", a=1, b=2) == "MCP server 'shop' went away."
-    assert "cannot be reached" in await fails(tools, "add", a=1, b=2)
+    assert "cannot be reached" in await fails(tools, "add", "tool_unavailable", a=1, b=2)
     assert "shop.add" in [tool.name for tool in await tools.offered("sales")]  # as it was last listed
     with over_http(port):
         assert await ask(tools, "add", a=1, b=2) == {"result": 3}
@@ -563,7 +583,7 @@ async def test_a_server_that_nobody_serves_is_typed():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     async with opened(at(port)) as tools:
-        with pytest.raises(ToolError, match="cannot be reached: ConnectError") as caught:
+        with pytest.raises(ToolUnavailable, match="cannot be reached: ConnectError") as caught:
             await tools.offered("sales")
         assert SECRET not in str(caught.value)
 
@@ -571,4 +591,4 @@ async def test_a_server_that_nobody_serves_is_typed():
 async def test_a_server_over_http_that_hangs_is_left():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         async with opened(at(listening.getsockname()[1]), timeout_s=0.3) as tools:
-            assert await fails(tools, "add", a=1, b=2) == "'shop.add' took longer than 0.3 seconds."
+            assert await fails(tools, "add", "tool_timeout", a=1, b=2) == "'shop.add' took longer than 0.3 seconds."

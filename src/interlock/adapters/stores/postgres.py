@@ -17,14 +17,14 @@ from psycopg.rows import DictRow, dict_row
 
 from interlock.errors import SettingsInvalid, StateUnstorable, StoreCorrupt, StoreFull, StoreUnavailable, TurnError
 
-__all__ = ["PostgresServer"]
+__all__ = ["CORRUPT", "RESOURCES", "UNTRANSLATABLE", "PostgresServer"]
 
 _CONNECTIONS = 8
 _PATIENCE_S = 0.5
 _SETTING_UP = 0x17E8_10CC  # the advisory lock: any number, the same in every process
-_RESOURCES = "53"
-_UNTRANSLATABLE = ("22021", "22P05")  # a database whose encoding lacks the character
-_CORRUPT = ("22", "42703", "42804", "42P01", "42P10", "XX001", "XX002")  # damaged, or tables of another shape
+RESOURCES = "53"
+UNTRANSLATABLE = ("22021", "22P05")  # a database whose encoding lacks the character
+CORRUPT = ("22", "42703", "42804", "42P01", "42P10", "XX001", "XX002")  # damaged, or tables of another shape
 
 T = TypeVar("T")
 
@@ -190,11 +190,11 @@ class PostgresServer:
         self._prepared = False  # somebody may have dropped the tables
         state = (error.sqlstate if isinstance(error, psycopg.Error) else None) or ""
         name = f"{type(error).__name__} {state}".strip()
-        if state.startswith(_RESOURCES):
+        if state.startswith(RESOURCES):
             return StoreFull(f"There is no room left for memory '{self._name}' ({name}).")
-        if state in _UNTRANSLATABLE:
+        if state in UNTRANSLATABLE:
             return StateUnstorable(f"The encoding of memory '{self._name}' lacks a character. Use a database in UTF8.")
-        if state.startswith(_CORRUPT):
+        if state.startswith(CORRUPT):
             return StoreCorrupt(f"Memory '{self._name}' is damaged or is not ours ({name}); it is left as it is.")
         return StoreUnavailable(f"Memory '{self._name}' cannot be used ({name}).")
 

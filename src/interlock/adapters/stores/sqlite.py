@@ -28,7 +28,7 @@ from pydantic_core import from_json
 
 from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 
-__all__ = ["Row", "SqliteFile"]
+__all__ = ["BUSY", "CORRUPT", "FULL", "LONGEST_S", "PRIMARY", "Row", "SqliteFile", "check_writable", "create"]
 
 # As bytes: text that is damaged would be quoted in the error.
 _READ = "SELECT CAST(value AS BLOB) FROM store WHERE prefix = ? AND key = ?"
@@ -38,12 +38,12 @@ _WRITE = (
 )
 _TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'store'"
 
-_FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})  # the second: no room for the index of the log
-_CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR})
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_PRIMARY = 0xFF  # an extended code holds its primary one in the low byte
+FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})  # the second: no room for the index of the log
+CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR})
+BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+PRIMARY = 0xFF  # an extended code holds its primary one in the low byte
 
-_LONGEST_S = 86_400.0  # SQLite counts milliseconds, and takes more of them than an int holds for none
+LONGEST_S = 86_400.0  # SQLite counts milliseconds, and takes more of them than an int holds for none
 
 _CREATING = threading.Lock()
 
@@ -62,7 +62,7 @@ class SqliteFile:
     def __init__(self, path: Path, *, timeout_s: float) -> None:
         self._path = path.absolute()
         self._name = str(self._path)
-        self._timeout_s = min(timeout_s, _LONGEST_S)
+        self._timeout_s = min(timeout_s, LONGEST_S)
         self._lock = threading.Lock()
         self._reader: sqlite3.Connection | None = None
         self._reads: tuple[int, int] | None = None
@@ -102,7 +102,7 @@ class SqliteFile:
             file = self._file()
             if self._reader is None or self._reads != file:
                 self._close_reader()
-                _check_writable(self._path)
+                check_writable(self._path)
                 self._reads = file
                 self._reader = sqlite3.connect(
                     f"{self._path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False
@@ -147,9 +147,9 @@ class SqliteFile:
     def _failed(self, error: sqlite3.Error) -> StoreError:
         code: int | None = getattr(error, "sqlite_errorcode", None)
         name = getattr(error, "sqlite_errorname", type(error).__name__)
-        if code is not None and {code, code & _PRIMARY} & _FULL:
+        if code is not None and {code, code & PRIMARY} & FULL:
             return StoreFull(f"There is no room left for memory '{self._path}'.")
-        if code is not None and code & _PRIMARY in _CORRUPT:
+        if code is not None and code & PRIMARY in CORRUPT:
             return StoreCorrupt(f"Memory '{self._path}' is damaged or is no file of ours ({name}); it is left as it is.")
         return StoreUnavailable(f"Memory '{self._path}' cannot be used ({name}).")
 
@@ -157,8 +157,8 @@ class SqliteFile:
         if self._writer is not None and self._writes == self._seen():
             return self._writer
         self._close_writer()
-        _create(self._path)
-        _check_writable(self._path)
+        create(self._path)
+        check_writable(self._path)
         self._writes = self._file()
         self._writer = sqlite3.connect(self._path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False)
         _log_ahead(self._writer, time.monotonic() + self._timeout_s)
@@ -183,7 +183,7 @@ class SqliteFile:
             writer.close()
 
 
-def _create(path: Path) -> None:
+def create(path: Path) -> None:
     """Make the file and its folders, for their owner only. What exists is left as it is."""
     missing = [folder for folder in path.parents if not folder.exists()]
     for folder in reversed(missing):
@@ -194,7 +194,7 @@ def _create(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def _check_writable(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Refuse a file that is read-only: SQLite would open it, and leave read-only files beside it that outlast the reason."""
     if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
@@ -206,7 +206,7 @@ def _log_ahead(connection: sqlite3.Connection, deadline: float) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL").close()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & _PRIMARY not in _BUSY or time.monotonic() > deadline:
+            if error.sqlite_errorcode & PRIMARY not in BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
         else:

@@ -16,12 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, c
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
-from interlock.adapters.tools.failure import ToolFailure
 from interlock.adapters.tools.threads import Threads
 from interlock.capabilities.model import Tool
-from interlock.errors import SettingsInvalid
+from interlock.errors import SettingsInvalid, ToolInputInvalid, ToolUnavailable
 
-__all__ = ["FunctionTool", "load_function"]
+__all__ = ["MAX_THREADS", "FunctionTool", "load_function"]
+
+MAX_THREADS = 16
+"""How many calls of one function that is not async run at once; the others wait. One that hangs takes one place until it ends."""
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -29,31 +31,34 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 class FunctionTool:
     """Checks arguments against the hints of a function and calls it; one that is not async runs in a thread.
 
-    The tool's description is the first line of the function's docstring. A ToolError that the function raises is told to whoever
-    asked; of any other exception only the kind is.
+    The tool's description is the first line of the function's docstring, where no other is given. A ToolError that the function
+    raises is told to whoever asked; of any other exception only the kind is. A ConnectionError is one that may pass.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], *, description: str | None = None) -> None:
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - is it async, not is it callable
         self._names, self._arguments = _arguments(name, function)
-        self._threads = Threads()
-        self.tool = Tool(name=name, description=_description(name, function), parameters=_schema(name, self._arguments))
+        self._threads = Threads(MAX_THREADS)
+        self.tool = Tool(name=name, description=description or _description(name, function), parameters=_schema(name, self._arguments))
 
     async def run(self, args: dict[str, JsonValue]) -> object:
-        """Call the function; arguments that do not fit are a ToolFailure."""
+        """Call the function; arguments that do not fit are a ToolInputInvalid."""
         given = self._checked(args)
-        result = await (self._function(**given) if self._is_async else self._threads.run(lambda: self._function(**given)))
-        return await result if inspect.isawaitable(result) else result
+        try:
+            result = await (self._function(**given) if self._is_async else self._threads.run(lambda: self._function(**given)))
+            return await result if inspect.isawaitable(result) else result
+        except ConnectionError as error:
+            raise ToolUnavailable(f"'{self.tool.name}' does not reach what it needs: {type(error).__name__}.") from error
 
     def _checked(self, args: dict[str, JsonValue]) -> dict[str, Any]:
         try:
             # Strict, and by way of JSON: "5" is no number, but a date is a text and a tuple a list.
             checked = self._arguments.model_validate_json(json.dumps(args), strict=True)
         except ValidationError as error:
-            raise ToolFailure(_wrong(error)) from None
+            raise ToolInputInvalid(_wrong(error)) from None
         except (TypeError, ValueError, RecursionError) as error:
-            raise ToolFailure("The arguments are not JSON data.") from error
+            raise ToolInputInvalid("The arguments are not JSON data.") from error
         return {self._names[field]: getattr(checked, field) for field in checked.model_fields_set}
 
 

@@ -1,4 +1,4 @@
-"""A knowledge base in SQLite's full-text index: the demo shop's articles, or a folder of Markdown files of your own."""
+"""Folders of Markdown files in SQLite's full-text index: those of the demo shop, or your own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interlock.adapters.tools.databases import build, reading, translated
 from interlock.adapters.tools.words import content
 from interlock.errors import StoreCorrupt, StoreUnavailable
 
-__all__ = ["MAX_ARTICLES", "MAX_BYTES", "MAX_FILES", "MAX_PASSAGE", "Knowledge"]
+__all__ = ["ARTICLES", "DOCUMENTS", "MAX_ARTICLES", "MAX_BYTES", "MAX_FILES", "MAX_PASSAGE", "Collection", "Knowledge"]
 
 MAX_ARTICLES = 3
 """How many articles one answer has. `count` says how many there are."""
@@ -32,17 +32,54 @@ MAX_FILES = 10_000
 MAX_BYTES = 1024 * 1024
 """How large an article may be."""
 
-_DEMO = Path(__file__).parent / "articles"
-_WHAT = "Knowledge base"
 _FORMAT = b"1"  # of the index: with another one it is built anew
 _MAX_WORDS = 16  # of a question are looked for
 _TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
 _HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
 
-_RANKED = f"SELECT article, title, text FROM passages WHERE passages MATCH ? ORDER BY bm25(passages, {_TITLE}, {_TEXT}), rowid"  # noqa: S608 - numbers of ours
+# First where the title has all the words: a word that most texts have counts for nothing in bm25, be it ever so much the point.
+_RANKED = f"""
+SELECT article, title, text FROM passages WHERE passages MATCH ?
+ORDER BY rowid IN (SELECT rowid FROM passages WHERE passages MATCH ?) DESC, bm25(passages, {_TITLE}, {_TEXT}), rowid"""  # noqa: S608 - numbers of ours
 
-Query = Annotated[str, Field(max_length=2000, description="what the customer wants to know, in a few words")]
+Query = Annotated[str, Field(max_length=2000, description="what to find out, in a few words")]
 _Seen = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection:
+    """A kind of texts. An answer lists them under what one is called, with an s."""
+
+    index: str
+    """How the file of the index is called."""
+    what: str
+    """What an error calls all of them."""
+    one: str
+    """What one of them is called."""
+    description: str
+    """What a model is told about searching them."""
+    demo: Path
+    """Those that are searched where no others are given."""
+
+
+ARTICLES = Collection(
+    index="knowledge",
+    what="Knowledge base",
+    one="article",
+    description="Search the help articles of the shop: the title and the best passage of those that have most words of the query.",
+    demo=Path(__file__).parent / "articles",
+)
+"""What a shop tells its customers."""
+
+DOCUMENTS = Collection(
+    index="documents",
+    what="Document folder",
+    one="document",
+    description="Search the company's handbook of data (metrics, tables, calendar, policies): the title and the best passage of those "
+    "documents that have most words of the query.",
+    demo=Path(__file__).parent / "documents",
+)
+"""What a company tells its analysts."""
 
 
 @dataclass(frozen=True)
@@ -53,34 +90,37 @@ class _Article:
 
 
 class Knowledge:
-    """Finds articles. The index is made on first use, and anew when an article has changed."""
+    """Finds texts of a collection. The index is made on first use, and anew when a text has changed."""
 
-    def __init__(self, folder: Path, *, path: Path | None = None) -> None:
-        self._articles = path or _DEMO
+    def __init__(self, folder: Path, *, path: Path | None = None, collection: Collection = ARTICLES) -> None:
+        self._articles = path or collection.demo
+        self._collection = collection
         # A folder of one's own has an index of its own: two that are used in turn would be rebuilt in turn.
         mark = "" if path is None else f"-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-        self._index = folder / f"knowledge{mark}.sqlite"
+        self._index = folder / f"{collection.index}{mark}.sqlite"
         self._known: tuple[_Seen, str] | None = None
 
     def search(self, query: Query) -> dict[str, JsonValue]:
-        """Search the help articles of the shop: the title and the best passage of those that have most words of the query."""
+        """Search: the title and the best passage of those texts that have most words of the query."""
         asked = content(query)[:_MAX_WORDS]
-        if not asked:
-            return {"query": query, "count": 0, "articles": []}
-        with translated(self._articles, _WHAT):
+        count, found = self._look(asked) if asked else (0, [])
+        return {"query": query, "count": count, f"{self._collection.one}s": found}
+
+    def _look(self, asked: Sequence[str]) -> tuple[int, list[JsonValue]]:
+        what = self._collection.what
+        with translated(self._articles, what):
             fingerprint = self._fingerprint()
         if not self._is_current(fingerprint):
-            build(self._index, what=_WHAT, fill=lambda connection: _fill(connection, fingerprint, _read(self._articles)))
-        with reading(self._index, what=_WHAT) as connection:
-            count, articles = _found(connection, asked)
-        return {"query": query, "count": count, "articles": articles}
+            build(self._index, what=what, fill=lambda connection: _fill(connection, fingerprint, self._read()))
+        with reading(self._index, what=what) as connection:
+            return _found(connection, asked)
 
     def _fingerprint(self) -> str:
         """Tell one content of the folder from another; the files are read only if one of them looks changed."""
-        seen = tuple((str(file), *_looks(file)) for file in _files(self._articles))
+        seen = tuple((str(file), *_looks(file)) for file in self._files())
         if self._known is None or self._known[0] != seen:
             made = hashlib.sha256(_FORMAT)
-            for article in _read(self._articles):
+            for article in self._read():
                 made.update(repr(article).encode())
             self._known = (seen, made.hexdigest())
         return self._known[1]
@@ -90,10 +130,30 @@ class Knowledge:
         if not self._index.exists():
             return False
         try:
-            with reading(self._index, what=_WHAT) as connection:
+            with reading(self._index, what=self._collection.what) as connection:
                 return connection.execute("SELECT value FROM fingerprint").fetchone() == (fingerprint,)
         except StoreCorrupt:
             return False
+
+    def _files(self) -> list[Path]:
+        folder, kind = self._articles, self._collection
+        if not folder.is_dir():
+            raise StoreUnavailable(f"{kind.what} '{folder.name}' is not a folder. Name one with Markdown files in it.")
+        files = sorted(file for file in folder.rglob("*.md") if file.is_file())
+        if len(files) > MAX_FILES:
+            raise StoreUnavailable(f"{kind.what} '{folder.name}' has {len(files):,} {kind.one}s; {MAX_FILES:,} are taken.")
+        return files
+
+    def _read(self) -> Iterator[_Article]:
+        one = self._collection.one.capitalize()
+        for file in self._files():
+            if file.stat().st_size > MAX_BYTES:
+                raise StoreUnavailable(f"{one} '{file.name}' has more than {MAX_BYTES:,} bytes.")
+            try:
+                text = file.read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise StoreCorrupt(f"{one} '{file.name}' is not UTF-8.") from error
+            yield _article(file.relative_to(self._articles).with_suffix("").as_posix(), text)
 
 
 def _found(connection: sqlite3.Connection, asked: Sequence[str]) -> tuple[int, list[JsonValue]]:
@@ -105,7 +165,9 @@ def _found(connection: sqlite3.Connection, asked: Sequence[str]) -> tuple[int, l
         hits.update(article for (article,) in connection.execute("SELECT DISTINCT article FROM passages WHERE passages MATCH ?", (word,)))
     enough = {article for article, count in hits.items() if count * 2 >= len(asked)}
     found: dict[str, JsonValue] = {}
-    for article, title, passage in connection.execute(_RANKED, (" OR ".join(quoted),)) if enough else ():
+    for article, title, passage in (
+        connection.execute(_RANKED, (" OR ".join(quoted), f"title : ({' AND '.join(quoted)})")) if enough else ()
+    ):
         if article in enough and article not in found:
             found[article] = {"id": article, "title": title, "passage": passage}
             if len(found) == min(MAX_ARTICLES, len(enough)):
@@ -113,29 +175,9 @@ def _found(connection: sqlite3.Connection, asked: Sequence[str]) -> tuple[int, l
     return len(enough), list(found.values())
 
 
-def _files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise StoreUnavailable(f"{_WHAT} '{folder.name}' is not a folder. Name one with Markdown files in it.")
-    files = sorted(file for file in folder.rglob("*.md") if file.is_file())
-    if len(files) > MAX_FILES:
-        raise StoreUnavailable(f"{_WHAT} '{folder.name}' has {len(files):,} articles; {MAX_FILES:,} are taken.")
-    return files
-
-
 def _looks(file: Path) -> tuple[int, int]:
     status = file.stat()
     return status.st_mtime_ns, status.st_size
-
-
-def _read(folder: Path) -> Iterator[_Article]:
-    for file in _files(folder):
-        if file.stat().st_size > MAX_BYTES:
-            raise StoreUnavailable(f"Article '{file.name}' has more than {MAX_BYTES:,} bytes.")
-        try:
-            text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise StoreCorrupt(f"Article '{file.name}' is not UTF-8.") from error
-        yield _article(file.relative_to(folder).with_suffix("").as_posix(), text)
 
 
 def _article(name: str, text: str) -> _Article:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from interlock.adapters.tools.connection import Connection, Streams, started, visited
 from interlock.adapters.tools.failure import ToolFailure
 from interlock.capabilities.model import Tool
-from interlock.errors import SettingsInvalid, ToolError
+from interlock.errors import SettingsInvalid, ToolError, ToolInputInvalid, ToolTimeout, ToolUnavailable
 from interlock.runtime.logs import LOGGER
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ START_S = 30.0
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
 _DESCRIPTION = 2000  # characters of a description that a model is shown
-_SAID = 1000  # characters of a server's own words in an error
 
 
 class McpSettings(BaseModel):
@@ -75,7 +74,7 @@ class McpTool:
         self._validator: Any = None
 
     async def run(self, args: dict[str, JsonValue]) -> JsonValue:
-        """Check the arguments against the server's schema and let it do the work."""
+        """Check the arguments against the server's schema and let it do the work; those that do not fit are a ToolInputInvalid."""
         self._check(args)
         return await self._server.call(self._name, args)
 
@@ -95,7 +94,7 @@ class McpTool:
         except (SchemaError, Unresolvable, re.error, RecursionError) as error:
             raise ToolFailure(f"'{self.tool.name}' has a schema that cannot be used: {type(error).__name__}.") from error
         if problem is not None:
-            raise ToolFailure(_wrong(problem))
+            raise ToolInputInvalid(_wrong(problem))
 
 
 class McpServer:
@@ -134,7 +133,11 @@ class McpServer:
         return self._tools or {}
 
     async def call(self, tool: str, args: dict[str, JsonValue]) -> JsonValue:
-        """Let the server run a tool; whatever goes wrong is a ToolFailure or a ToolError."""
+        """Let the server run a tool; whatever goes wrong is a ToolFailure or a ToolError.
+
+        Only a server that was not reached is a ToolUnavailable: of any other call nobody knows what it has done, and it must not be
+        made again by itself.
+        """
         connection = await self._reached()
         from mcp import MCPError  # noqa: PLC0415
         from mcp.types import CONNECTION_CLOSED  # noqa: PLC0415
@@ -149,7 +152,7 @@ class McpServer:
                 connection.drop()  # a server that was started anew does not know the session of the old one
             if error.code == CONNECTION_CLOSED:
                 raise ToolError(f"MCP server '{self.name}' went away.") from error
-            raise ToolFailure(f"'{self.name}.{tool}' failed: {error.message[:_SAID]}") from error
+            raise ToolFailure(f"'{self.name}.{tool}' failed: {error.message}") from error
         except Exception as error:
             if not isinstance(error, RuntimeError | ValidationError):  # of the SDK, about an answer: the connection is as good as before
                 connection.drop()
@@ -183,9 +186,9 @@ class McpServer:
                 await connection.relist()
                 is_new = True
         except TimeoutError as error:
-            raise ToolError(f"MCP server '{self.name}' did not start within {self._start_s:g} seconds.") from error
+            raise ToolTimeout(f"MCP server '{self.name}' did not start within {self._start_s:g} seconds.") from error
         except Exception as error:
-            raise ToolError(f"MCP server '{self.name}' cannot be reached: {self._reason(error)}.") from error
+            raise ToolUnavailable(f"MCP server '{self.name}' cannot be reached: {self._reason(error)}.") from error
         if is_new or self._tools is None:
             self._tools = self._taken(connection.listed)
         return connection
@@ -223,7 +226,7 @@ def _result(name: str, answer: CallToolResult) -> JsonValue:
     """Take the data out of an answer, else its text; of what is neither, only what kind it is."""
     said = "\n".join(getattr(block, "text", None) or f"[{block.type}]" for block in answer.content)
     if answer.is_error:
-        raise ToolFailure(f"'{name}' failed: {said[:_SAID]}")
+        raise ToolFailure(f"'{name}' failed: {said}")
     return said if answer.structured_content is None else answer.structured_content
 
 

@@ -1,17 +1,13 @@
-"""How the desk's models are asked, and held to what they were asked for.
-
-The prompts are prose in files. What a customer says is never part of one, but data beside it.
-"""
+"""How the desk's models are asked, and held to what they were asked for."""
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from interlock.capabilities import Message
+from interlock.agents.prompts import Prompts
 from interlock.contract.values import attempt, reasons
 from interlock.errors import ModelOutputInvalid
 
@@ -19,12 +15,7 @@ __all__ = ["asked", "exactly"]
 
 T = TypeVar("T", bound=BaseModel)
 
-_FOLDER = Path(__file__).parent.parent / "prompts"
-
-
-def asked(payload: str, *prompts: str) -> tuple[Message, ...]:
-    """Make what is put to a model: these prompts from the system, the payload from the user."""
-    return Message(role="system", text="\n\n".join(map(_read, prompts))), Message(role="user", text=payload)
+asked = Prompts(Path(__file__).parent.parent / "prompts").asked
 
 
 def exactly(kind: type[T], text: str) -> T:
@@ -33,8 +24,3 @@ def exactly(kind: type[T], text: str) -> T:
     if isinstance(found, ValidationError):
         raise ModelOutputInvalid(f"The model's answer is not a '{kind.__name__}': {reasons(found)}.")
     return found
-
-
-@functools.cache
-def _read(name: str) -> str:
-    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()

@@ -1,0 +1,261 @@
+"""Answer queries from a DuckDB file, in a process of its own: `duck.py FILE OPTIONS`, spoken to over its standard input, a socket.
+
+Run by its path, so it imports nothing of Interlock. DuckDB's own limits leave gaps: one call of a function can take gigabytes that it
+does not count, and cannot be interrupted. A process can be given a hard limit, can be killed, cannot write files, has nobody's
+environment to look at, and takes nothing down with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime as dt
+import json
+import math
+import os
+import select
+import socket
+import sys
+import threading
+import time
+import types
+from collections.abc import Generator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+__all__ = ["Page", "connect", "json_value", "main"]
+
+_MIB = 1024 * 1024
+_BATCH = 128  # rows that are taken from DuckDB at once
+_AGAIN_S = 0.02  # between two interruptions: one that comes between two steps is lost
+_INT64 = 2**63
+_FORMAT = "SELECT version FROM main.interlock_format"
+_FAILED = {
+    "InterruptException": "timeout",
+    "OutOfMemoryException": "memory",
+    "PermissionException": "denied",
+    "FatalException": "broken",
+    "InternalException": "broken",
+    "IOException": "broken",
+    "Error": "broken",  # what DuckDB raises for a block whose checksum is wrong
+}
+_COLUMNS = """
+SELECT schema_name, table_name, column_name, data_type FROM duckdb_columns()
+WHERE NOT internal AND database_name = current_database() ORDER BY schema_name, table_name, column_index"""
+
+
+class Page:
+    """The first rows of a result, as JSON data: as many as there is room for."""
+
+    def __init__(self, columns: Sequence[str], *, max_rows: int, max_bytes: int) -> None:
+        self._columns = list(columns)
+        self._rows: list[list[Any]] = []
+        self._max_rows, self._max_bytes = max_rows, max_bytes
+        self._bytes = len(json.dumps(self._columns, ensure_ascii=False).encode())
+        self._cut = ""
+
+    def add(self, row: Sequence[object]) -> bool:
+        """Take a row, and return whether there is room for another one."""
+        if len(self._rows) >= self._max_rows:
+            self._cut = f"There are more rows; these are the first {self._max_rows:,}."
+            return False
+        values = [json_value(value) for value in row]
+        size = len(json.dumps(values, ensure_ascii=False).encode()) + 2
+        if self._bytes + size > self._max_bytes:
+            self._cut = f"There are more rows; these are the first {len(self._rows):,}, in {self._max_bytes:,} bytes."
+            return False
+        self._bytes += size
+        self._rows.append(values)
+        return True
+
+    def shown(self) -> dict[str, Any]:
+        """Return what was taken. `cut` is there if it is not all."""
+        page: dict[str, Any] = {"columns": self._columns, "rows": self._rows, "row_count": len(self._rows)}
+        return {**page, "cut": self._cut} if self._cut else page
+
+
+def json_value(value: object) -> Any:
+    """Make JSON data of a value: a number if JSON has exactly this number, else a text."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return value if -_INT64 <= value < _INT64 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, dt.timedelta):
+        return f"P{value.days}DT{value.seconds}{f'.{value.microseconds:06}' if value.microseconds else ''}S"
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {str(key): json_value(item) for key, item in cast("dict[object, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in cast("Sequence[object]", value)]
+    return str(value)
+
+
+def _decimal(value: Decimal) -> int | float | str | None:
+    if not value.is_finite():
+        return None
+    if value == value.to_integral_value() and abs(value) < _INT64:
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) and Decimal(repr(number)) == value else format(value, "f")
+
+
+def connect(path: str, *, memory_mib: int) -> Any:
+    """Open a file that is only read, by a connection that reaches nothing else and cannot be told otherwise."""
+    import duckdb  # noqa: PLC0415 - most of what it takes to start
+
+    config: dict[str, Any] = {
+        "temp_directory": "",
+        "max_temp_directory_size": "0KB",
+        "memory_limit": f"{memory_mib}MiB",
+        "threads": 2,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "allow_unsigned_extensions": False,
+        "allow_persistent_secrets": False,
+        "python_enable_replacements": False,
+        "python_scan_all_frames": False,
+    }
+    connection = duckdb.connect(path, read_only=True, config=config)
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL enable_external_access = false")
+    connection.execute("SET GLOBAL disabled_filesystems = 'LocalFileSystem'")
+    connection.execute("SET GLOBAL lock_configuration = true")
+    return connection
+
+
+def main(path: str, options: str) -> None:
+    """Open the file, say what is in it, and answer one query after another until whoever asks is gone."""
+    limits = json.loads(options)
+    line = socket.socket(fileno=os.dup(0))
+    threading.Thread(target=_leave_with, args=(line.fileno(),), daemon=True).start()
+    for folder in limits["path"]:  # where the parent has DuckDB from, should that be a place of its own
+        if folder not in sys.path:
+            sys.path.append(folder)
+    _bound(limits["process_mib"])
+    sys.modules["pytz"] = _pytz()
+    with line, line.makefile("rb") as asked:
+        try:
+            connection = connect(path, memory_mib=limits["memory_mib"])
+            _say(line, _contents(connection))
+        except Exception as error:  # noqa: BLE001 - all of it is the parent's to judge
+            _say(line, {"failed": type(error).__name__, "reason": str(error)})
+            return
+        for request in asked:
+            answer = _answer(connection, json.loads(request), limits)
+            _say(line, answer)
+            if answer.get("failed") in {"memory", "broken"}:  # begin anew with a process that has let go of everything
+                return
+
+
+def _answer(connection: Any, sql: str, limits: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return _run(connection, sql, limits)
+    except MemoryError:
+        return {"failed": "memory"}
+    except Exception as error:  # noqa: BLE001 - DuckDB raises Python's own errors too
+        return {"failed": _FAILED.get(type(error).__name__, "invalid"), "reason": str(error)}
+
+
+def _run(connection: Any, sql: str, limits: dict[str, Any]) -> dict[str, Any]:
+    until = time.monotonic() + limits["timeout_s"]
+    statements = connection.extract_statements(sql)
+    if [statement.type.name for statement in statements] != ["SELECT"]:
+        return {"failed": "denied"}
+    with connection.cursor() as cursor, _interrupting(cursor, until):
+        cursor.execute(statements[0])
+        page = Page([column[0] for column in cursor.description], max_rows=limits["max_rows"], max_bytes=limits["max_bytes"])
+        while rows := cursor.fetchmany(_BATCH):
+            if not all(page.add(row) for row in rows):
+                break
+            if time.monotonic() > until:
+                return {"failed": "timeout"}
+    return {"page": page.shown()}
+
+
+def _contents(connection: Any) -> dict[str, Any]:
+    """Say which tables there are, and which format a file of ours has."""
+    rows = connection.execute(_COLUMNS).fetchall()
+    is_ours = any(row[:2] == ("main", "interlock_format") for row in rows)
+    return {"format": connection.execute(_FORMAT).fetchone()[0] if is_ours else None, "columns": rows}
+
+
+@contextlib.contextmanager
+def _interrupting(cursor: Any, until: float) -> Generator[None, None, None]:
+    """Interrupt a query that is not done in time, as often as it takes."""
+    done = threading.Event()
+
+    def wait() -> None:
+        pause = max(0.0, until - time.monotonic())
+        while not done.wait(pause):
+            cursor.interrupt()
+            pause = _AGAIN_S
+
+    watch = threading.Thread(target=wait, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watch.join()
+
+
+def _bound(process_mib: int) -> None:
+    """Take the right to more memory, to a file of any size, and to a dump of what is in memory."""
+    if sys.platform == "win32":
+        return
+    import resource  # noqa: PLC0415 - not everywhere
+
+    for limit, most in ((resource.RLIMIT_DATA, process_mib * _MIB), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(ValueError, OSError):  # lower already
+            resource.setrlimit(limit, (most, most))
+
+
+def _leave_with(parent: int) -> None:
+    """End when the other side of the socket is gone, whatever is going on."""
+    poll = select.poll()
+    poll.register(parent, getattr(select, "POLLRDHUP", select.POLLHUP))
+    while not poll.poll():
+        pass
+    os._exit(0)
+
+
+class _Utc(dt.tzinfo):
+    """UTC, as the package writes it that DuckDB makes times with a zone of."""
+
+    def utcoffset(self, _: dt.datetime | None) -> dt.timedelta:
+        return dt.timedelta()
+
+    def dst(self, _: dt.datetime | None) -> dt.timedelta:
+        return dt.timedelta()
+
+    def tzname(self, _: dt.datetime | None) -> str:
+        return "UTC"
+
+    def localize(self, moment: dt.datetime) -> dt.datetime:
+        return moment.replace(tzinfo=dt.UTC)
+
+
+def _pytz() -> types.ModuleType:
+    """Stand in for that package, which need not be there: all times of ours are UTC."""
+    pytz = types.ModuleType("pytz")
+    utc = _Utc()
+    pytz.__dict__.update(utc=utc, UTC=utc, timezone=lambda _: utc)  # pyright: ignore[reportUnknownLambdaType] - any name
+    return pytz
+
+
+def _say(line: socket.socket, answer: dict[str, Any]) -> None:
+    line.sendall(json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    os.chdir(Path("/"))
+    main(*sys.argv[1:])

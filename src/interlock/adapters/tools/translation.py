@@ -1,0 +1,171 @@
+"""BigQuery's SQL as DuckDB's: by sqlglot, and by our own hand where its translation is missing or means something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import SqlglotError
+
+from interlock.errors import ToolInputInvalid
+
+__all__ = ["to_duckdb"]
+
+_DAYS = frozenset({"DAY", "WEEK", "ISOWEEK", "MONTH", "QUARTER", "YEAR", "ISOYEAR"})
+_HARMLESS = "EXTRACT from TIMESTAMPTZ"  # it warns of time zones; here there is only one
+_UNKNOWN = frozenset({"String", "ToCodePoints", "CodePointsToString", "CodePointsToBytes", "ApproxTopSum"})
+_QUARTER = "~quarter~"
+
+
+def to_duckdb(tree: exp.Query) -> str:
+    """Write a query in DuckDB's SQL; what it has no words for is a ToolInputInvalid."""
+    tree = tree.copy()
+    for node in reversed(list(tree.walk())):  # what is inside comes first: a node that is replaced takes it along
+        name = type(node).__name__
+        if isinstance(node, exp.Func) and name in _UNKNOWN:
+            raise ToolInputInvalid(f"The query cannot be run: this warehouse does not know '{node.sql_name()}'. Write it in another way.")
+        if (rewrite := _REWRITES.get(name)) is not None and (other := rewrite(node.copy())) is not None:
+            node.replace(other)
+    generator = DuckDB().generator(identify=True, comments=False, unsupported_level=ErrorLevel.IGNORE)
+    try:
+        text = generator.generate(tree, copy=False)
+    except (SqlglotError, ValueError, RecursionError) as error:
+        raise ToolInputInvalid("The query cannot be run: this warehouse cannot express it. Write it in another way.") from error
+    for message in generator.unsupported_messages:
+        if not message.startswith(_HARMLESS):
+            raise ToolInputInvalid(f"The query cannot be run: {message.strip().rstrip('.')}. Write it in another way.")
+    return text
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _as(node: exp.Expr, data_type: str) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build(data_type, dialect="duckdb"))
+
+
+def _unit(node: exp.Expr) -> str:
+    """Name the part of a date that a function is about; WEEK(MONDAY) and its like are weeks."""
+    unit = node.args.get("unit")
+    return "WEEK" if isinstance(unit, exp.WeekStart) else unit.name.upper() if unit is not None else "DAY"
+
+
+def _date(node: exp.Expr) -> exp.Expr | None:
+    """Keep a date a date: DuckDB makes a time of it."""
+    return _as(node, "DATE") if _unit(node) in _DAYS else None
+
+
+def _moment(node: exp.Expr) -> exp.Expr:
+    return _as(node, "TIMESTAMPTZ")
+
+
+def _now(node: exp.Expr) -> exp.Expr:
+    zone = node.this if isinstance(node.this, exp.Expr) else exp.Literal.string("UTC")
+    return exp.AtTimeZone(this=exp.CurrentTimestamp(), zone=zone)
+
+
+def _extract(node: exp.Expr) -> exp.Expr | None:
+    """Count days and weeks as BigQuery does: Sunday is 1, and the days before a year's first Sunday are week 0."""
+    part, value = node.this, node.args["expression"]
+    if isinstance(part, exp.WeekStart):
+        if part.this.name.upper() not in {"SUNDAY", "MONDAY"}:
+            raise ToolInputInvalid("The query cannot be run: this warehouse has weeks that begin on SUNDAY or on MONDAY.")
+        return _as(_call("STRFTIME", value, exp.Literal.string("%U" if part.this.name.upper() == "SUNDAY" else "%W")), "BIGINT")
+    name = part.name.upper()
+    if name == "WEEK":
+        return _as(_call("STRFTIME", value, exp.Literal.string("%U")), "BIGINT")
+    if name == "ISOWEEK":
+        return exp.Extract(this=exp.var("WEEK"), expression=value)
+    if name == "DAYOFWEEK":
+        return exp.Paren(this=exp.Add(this=exp.Extract(this=exp.var("DAYOFWEEK"), expression=value), expression=exp.Literal.number(1)))
+    return _as(value, name) if name in {"DATE", "TIME"} else None
+
+
+def _timestamp_diff(node: exp.Expr) -> exp.Expr:
+    """Count whole hours, not how often the hour changes."""
+    return _call("DATE_SUB", exp.Literal.string(_unit(node)), node.args["expression"], node.this)
+
+
+def _format(node: exp.Expr) -> exp.Expr:
+    form = node.this
+    if isinstance(form, exp.Literal):
+        form = exp.Literal.string(form.name.replace("%'", "%,").replace("%t", "%s"))
+    return _call("PRINTF", form, *node.expressions)
+
+
+def _time_to_str(node: exp.Expr) -> exp.Expr | None:
+    form = node.args.get("format")
+    if not isinstance(form, exp.Literal) or "%Q" not in form.name:
+        return None
+    quarter = _as(exp.Extract(this=exp.var("QUARTER"), expression=node.this.copy()), "TEXT")
+    node.set("format", exp.Literal.string(form.name.replace("%Q", _QUARTER)))
+    return exp.Replace(this=node, expression=exp.Literal.string(_QUARTER), replacement=quarter)
+
+
+def _safe(node: exp.Expr) -> exp.Expr:
+    return _call("TRY", node.this)
+
+
+def _safely(operator: type[exp.Binary]) -> Callable[[exp.Expr], exp.Expr]:
+    return lambda node: _call("TRY", operator(this=exp.Paren(this=node.this), expression=exp.Paren(this=node.args["expression"])))
+
+
+def _normalize(node: exp.Expr) -> exp.Expr | None:
+    form = node.args.get("form")
+    is_plain = (not isinstance(form, exp.Expr) or form.name.upper() == "NFC") and not node.args.get("is_casefold")
+    return _call("NFC_NORMALIZE", node.this) if is_plain else None
+
+
+def _element(index: int) -> Callable[[exp.Expr], exp.Expr]:
+    return lambda node: _call("LIST_EXTRACT", node.this, exp.Literal.number(index))
+
+
+def _slice(node: exp.Expr) -> exp.Expr:
+    """Count from one; what counts from the end does so in both."""
+    ends = [node.args["start"], node.args["end"]]
+    return _call("LIST_SLICE", node.this, *(_from_one(end) for end in ends))
+
+
+def _from_one(index: exp.Expr) -> exp.Expr:
+    zero, one = exp.Literal.number(0), exp.Literal.number(1)
+    following = exp.Add(this=exp.Paren(this=index.copy()), expression=one)
+    return exp.If(this=exp.GTE(this=exp.Paren(this=index.copy()), expression=zero), true=following, false=index)
+
+
+def _unnest(node: exp.Expr) -> exp.Expr | None:
+    """Count the elements of an array from zero."""
+    offset = node.args.get("offset")
+    if not offset:
+        return None
+    name = offset.name if isinstance(offset, exp.Expr) else "offset"
+    counted = exp.Sub(this=exp.column(exp.to_identifier(name)), expression=exp.Literal.number(1))
+    star = exp.Star(replace=[exp.alias_(counted, name, quoted=True)])
+    return exp.Subquery(this=exp.Select(expressions=[star], from_=exp.From(this=node)))
+
+
+_REWRITES: Mapping[str, Callable[[exp.Expr], exp.Expr | None]] = {
+    "ArrayFirst": _element(1),
+    "ArrayLast": _element(-1),
+    "ArraySlice": _slice,
+    "ByteLength": lambda node: _call("STRLEN", node.this),
+    "CurrentDatetime": _now,
+    "DateAdd": _date,
+    "DateFromUnixDate": lambda node: _as(node, "DATE"),
+    "DateSub": _date,
+    "DateTrunc": _date,
+    "Extract": _extract,
+    "Format": _format,
+    "Normalize": _normalize,
+    "SafeAdd": _safely(exp.Add),
+    "SafeFunc": _safe,
+    "SafeMultiply": _safely(exp.Mul),
+    "SafeNegate": lambda node: _call("TRY", exp.Neg(this=exp.Paren(this=node.this))),
+    "SafeSubtract": _safely(exp.Sub),
+    "StrToTime": _moment,
+    "TimeToStr": _time_to_str,
+    "TimestampDiff": _timestamp_diff,
+    "UnixToTime": _moment,
+    "Unnest": _unnest,
+}

@@ -1,0 +1,57 @@
+"""analyst: plans, runs tools in parallel, verifies, plans anew, streams the answer, keeps a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from interlock.agents.analyst.admission import admit
+from interlock.agents.analyst.graph import analyst
+from interlock.agents.analyst.invariants import INVARIANTS
+from interlock.agents.analyst.nodes import is_useful
+from interlock.agents.analyst.offline import AnalystRules
+from interlock.agents.analyst.scenes import SCENES
+from interlock.agents.analyst.state import Ai
+from interlock.runtime.agent import Agent
+from interlock.runtime.reply import Reply
+
+__all__ = ["agent"]
+
+
+def _reply(state: Mapping[str, Any]) -> Reply:
+    metadata = {
+        "used": list(state["used"]),
+        "tools": [{"id": one.id, "tool": one.tool, "code": one.code} for one in state["tool_outputs"]],
+        "retries": state["retry_count"],
+        "tokens_used": state["tokens_used"],
+    }
+    return Reply(output=state["messages"][-1].content, metadata=metadata)
+
+
+def _partial(state: Mapping[str, Any], spoken: str) -> str | None:
+    """Say what there is of an answer: all of it, or as far as it was said, else what the tools have found."""
+    last = next(iter(state.get("messages", ())[-1:]), None)
+    if isinstance(last, Ai):
+        return last.content
+    if spoken.strip():
+        return spoken
+    found = [f"{one.tool}: {str(one.result)[:1000]}" for one in state.get("tool_outputs", ()) if is_useful(one)]
+    return "Found so far:\n" + "\n".join(found) if found else None
+
+
+agent = Agent(
+    name="analyst",
+    summary="plans, runs tools in parallel, verifies, plans anew, streams its answer",
+    graphs=(analyst,),
+    entries={None: analyst},
+    admit=admit,
+    reply=_reply,
+    offline=AnalystRules(),
+    has_sessions=True,
+    keeps=("messages", "summary", "session_id", "user_id", "owner", "seen", "tokens_used", "start_time"),
+    partial=_partial,
+    document=Path(__file__).with_name("document.md"),
+    invariants=INVARIANTS,
+    scenes=SCENES,
+)

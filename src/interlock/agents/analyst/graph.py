@@ -1,0 +1,38 @@
+"""The analyst: plan, run tools side by side, verify, plan anew, answer, summarise."""
+
+from __future__ import annotations
+
+from interlock.agents.analyst.nodes import generator, ingress, planner, summarizer, tool_executor, tool_router, verifier
+from interlock.agents.analyst.state import (
+    Admitted,
+    AgentState,
+    Complex,
+    Executed,
+    Generated,
+    Good,
+    Lacking,
+    Selected,
+    Simple,
+    Summarised,
+    Untrimmed,
+)
+from interlock.capabilities import Memory, SessionStore
+from interlock.contract import END, Graph, node
+
+__all__ = ["analyst"]
+
+# fmt: off
+analyst = Graph(
+    "analyst", state=AgentState, entry=ingress, steps=100,
+    takes=("messages", "user_id", "session_id"), gives="messages", forbids=(Memory, SessionStore),
+    nodes=[
+        node(ingress,       goes={Admitted: planner}),
+        node(planner,       goes={Simple: generator, Complex: tool_router}),
+        node(tool_router,   goes={Selected: tool_executor}),
+        node(tool_executor, goes={Executed: verifier}),
+        node(verifier,      goes={Good: generator, Lacking: planner}),
+        node(generator,     goes={Generated: summarizer}),
+        node(summarizer,    goes={Summarised: END, Untrimmed: END}),
+    ],
+)
+# fmt: on

@@ -1,0 +1,327 @@
+"""The analyst's seven nodes, in the order of the rows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from interlock.agents.analyst.calls import filled, normalised, refusals
+from interlock.agents.analyst.plan import PlannedCall, PlannerDecision, Summary
+from interlock.agents.analyst.state import (
+    Admitted,
+    Ai,
+    Complex,
+    Executed,
+    Failure,
+    Generated,
+    Good,
+    Human,
+    Lacking,
+    Message,
+    Scratchpad,
+    Selected,
+    Simple,
+    Summarised,
+    ToolOutput,
+    Trim,
+    Untrimmed,
+    UserContext,
+    came_after,
+    marked,
+)
+from interlock.agents.prompts import Prompts
+from interlock.capabilities import Clock, Model, Policy, Profiles, Progress, Toolbox, ToolGateway, ToolRequest, Usage
+from interlock.capabilities import Message as Asked
+from interlock.errors import BudgetExceeded, CapabilityError, InputEmpty, InputSchema, ModelOutputInvalid
+
+__all__ = ["generator", "ingress", "is_useful", "planner", "summarizer", "tool_executor", "tool_router", "verifier"]
+
+WHO = "analyst"
+"""Whose list of tools it is."""
+
+_USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
+_CITED = re.compile(r"\[([A-Za-z0-9_-]+)\]")
+_MOST_SAID, _MOST_FOUND = 2_000, 6_000  # characters of a message, and of a tool's output, that a model gets to read
+_BYTES_PER_TOKEN = 4  # for a model that does not say how many it took
+
+_asked = Prompts(Path(__file__).parent / "prompts").asked
+
+
+async def ingress(
+    messages: tuple[Message, ...],
+    user_id: str,
+    owner: str | None,
+    seen: str,
+    start_time: float | None,
+    *,
+    profiles: Profiles,
+    policy: Policy,
+    toolbox: Toolbox,
+    clock: Clock,
+) -> Admitted:
+    """Let in what a user says in a session of the user's own, and find out what may be done about it."""
+    if not _USER.fullmatch(user_id):
+        raise InputSchema("A user id is 1 to 128 letters, digits and '_', '.', '@', '+', '-'.")
+    if owner not in {None, user_id}:
+        raise InputSchema("The session is another user's.")
+    new = came_after(messages, seen)
+    if new is None:
+        raise InputSchema("The conversation is not the one that the last turn left.")
+    said = [one.content for one in new if isinstance(one, Human)]
+    if len(said) != len(new):
+        raise InputSchema("Only messages of type 'human' come in.")
+    question = "\n".join(said).strip()
+    if not question:
+        raise InputEmpty("The message is empty.")
+    profile = await profiles.load(user_id)
+    offered = await toolbox.offered(WHO)
+    verdict = await policy.judge(profile, question, tuple(tool.name for tool in offered))
+    context = UserContext(
+        permissions=verdict.tools,
+        preferences=profile.preferences,
+        tools=tuple(tool for tool in offered if tool.name in verdict.tools),
+        max_retries=verdict.max_retries,
+        window=verdict.window,
+        refusal=verdict.reason,
+    )
+    began = (await clock.now()).timestamp() if start_time is None else start_time
+    return Admitted(safety_check=verdict.allowed, user_context=context, question=question, owner=user_id, start_time=began)
+
+
+async def planner(
+    question: str,
+    messages: tuple[Message, ...],
+    summary: str,
+    user_context: UserContext,
+    safety_check: bool,  # noqa: FBT001 - a field of the state
+    retry_count: int,
+    scratchpad: Scratchpad,
+    *,
+    model: Model,
+) -> Simple | Complex:
+    """Decide whether tools are needed, and which. A refusal, and a plan too many, need no model."""
+    if not safety_check:
+        return Simple(plan=f"Refuse: {user_context.refusal}.")
+    if retry_count > user_context.max_retries:
+        return Simple(plan="Say what could not be found: there were plans enough.")
+    asked = _asked(
+        _payload(
+            tools=[{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in user_context.tools],
+            summary=summary,
+            conversation=_recent(messages[:-1], user_context.window),
+            question=question,
+            failures=_failures(scratchpad),
+            hint=scratchpad.hint,
+        ),
+        "planner",
+    )
+    decision = await model.decide(asked, schema=PlannerDecision)
+    plan, tokens = decision.value, _tokens(decision.usage, asked, decision.value.model_dump_json())
+    if plan.ask.strip() or plan.next_step == "generate":
+        return Simple(plan=plan.reason, ask=plan.ask.strip(), tokens_used=tokens)
+    if not plan.tool_calls:
+        raise ModelOutputInvalid("The planner wants tools and names none.")
+    calls = normalised(plan.tool_calls, taken=[failure.call.id for failure in scratchpad.failures])
+    return Complex(plan=plan.reason, tool_calls=calls, tokens_used=tokens)
+
+
+async def tool_router(tool_calls: tuple[PlannedCall, ...], user_context: UserContext, scratchpad: Scratchpad) -> Selected:
+    """Keep the calls that can be made; the others become error results."""
+    refused = refusals(tool_calls, user_context.tools, [failure.call for failure in scratchpad.failures])
+    return Selected(
+        tool_calls=tuple(call for call in tool_calls if call.id not in refused),
+        tool_outputs=tuple(_failed(call, refused[call.id]) for call in tool_calls if call.id in refused),
+    )
+
+
+async def tool_executor(tool_calls: tuple[PlannedCall, ...], tool_outputs: tuple[ToolOutput, ...], *, tools: ToolGateway) -> Executed:
+    """Make the calls side by side, each as soon as there is what it needs. One that fails leaves the others alone."""
+    made: dict[str, asyncio.Task[ToolOutput]] = {}
+
+    async def make(call: PlannedCall) -> ToolOutput:
+        needed = {name: await made[name] for name in call.after}
+        lost = next((one.id for one in needed.values() if one.error is not None), None)
+        if lost is not None:
+            return _output(call, error=f"It needs the result of '{lost}', which failed.", code="tool_failed")
+        try:
+            found = await tools.run(WHO, ToolRequest(tool=call.tool, args=filled(call.args, needed)))
+        except CapabilityError as error:
+            return _failed(call, error)
+        return _output(call, result=found.result, error=found.error, code=found.code)
+
+    for call in _in_order(tool_calls):
+        made[call.id] = asyncio.ensure_future(make(call))
+    await asyncio.gather(*made.values())
+    return Executed(tool_outputs=(*tool_outputs, *(made[call.id].result() for call in tool_calls)))
+
+
+async def verifier(
+    tool_outputs: tuple[ToolOutput, ...],
+    scratchpad: Scratchpad,
+    retry_count: int,
+    user_context: UserContext,
+    *,
+    progress: Progress,
+) -> Good | Lacking:
+    """Tell whether there is something to answer from. If not, say what to change, and let the planner try again."""
+    failures = tuple(Failure(call=_call(one), reason=one.error or "It found nothing.") for one in tool_outputs if not is_useful(one))
+    if any(map(is_useful, tool_outputs)):
+        return Good(scratchpad=Scratchpad(failures=failures))
+    failures = (*scratchpad.failures, *failures)
+    is_error = all(one.error is not None for one in tool_outputs)
+    hint = (
+        "Every call failed: correct the arguments, or use another tool."
+        if is_error
+        else "Nothing was found: use other words, fewer conditions or another tool."
+    )
+    if retry_count < user_context.max_retries:
+        why = "error" if is_error else "empty"
+        await progress.tell("planning_retry", {"status": "planning_retry", "retry": retry_count + 1, "reason": why})
+    return Lacking(scratchpad=Scratchpad(failures=failures, hint=hint), retry_count=retry_count + 1)
+
+
+async def generator(
+    question: str,
+    messages: tuple[Message, ...],
+    summary: str,
+    user_context: UserContext,
+    safety_check: bool,  # noqa: FBT001 - a field of the state
+    ask: str,
+    tool_outputs: tuple[ToolOutput, ...],
+    scratchpad: Scratchpad,
+    *,
+    model: Model,
+) -> Generated:
+    """Say the answer as it comes, from what the tools found. A refusal and a question back need no model."""
+    if not safety_check:
+        return _said(f"I cannot help with this: {user_context.refusal}.")
+    if ask:
+        return _said(ask)
+    useful = [one for one in tool_outputs if is_useful(one)]
+    asked = _asked(
+        _payload(
+            question=question,
+            summary=summary,
+            conversation=_recent(messages[:-1], user_context.window),
+            outputs=[{"id": one.id, "tool": one.tool, "args": one.args, "result": _cut(one.result)} for one in useful],
+            failures=_failures(scratchpad),
+            preferences=user_context.preferences,
+        ),
+        "generator",
+    )
+    text, usage = "", None
+    async for piece in model.stream(asked):
+        text += piece.text
+        usage = piece.usage or usage
+    if not text.strip():
+        raise ModelOutputInvalid("The model's answer is empty.")
+    cited = {match[1] for match in _CITED.finditer(text)}
+    known = [one.id for one in useful]
+    used = tuple(name for name in known if name in cited) or tuple(known)
+    return _said(text + _not_found(scratchpad), used=used, tokens=_tokens(usage, asked, text))
+
+
+async def summarizer(messages: tuple[Message, ...], summary: str, user_context: UserContext, *, model: Model) -> Summarised | Untrimmed:
+    """Fold the oldest messages into the summary once there are too many. Where that fails they stay: the answer is there."""
+    if len(messages) <= user_context.window:
+        return Untrimmed(seen=marked(messages))
+    keep = max(1, user_context.window // 2)
+    asked = _asked(_payload(summary=summary, conversation=_recent(messages[:-keep], len(messages))), "summarizer")
+    try:
+        made = await model.decide(asked, schema=Summary)
+    except (CapabilityError, BudgetExceeded):
+        return Untrimmed(seen=marked(messages))
+    tokens = _tokens(made.usage, asked, made.value.summary)
+    return Summarised(summary=made.value.summary, messages=(Trim(keep=keep),), seen=marked(messages[-keep:]), tokens_used=tokens)
+
+
+def _said(text: str, *, used: tuple[str, ...] = (), tokens: int = 0) -> Generated:
+    return Generated(messages=(Ai(content=text),), used=used, tokens_used=tokens)
+
+
+def _payload(**data: Any) -> str:
+    """Write what a model is to know as JSON; what there is nothing of is left out."""
+    return to_json({name: value for name, value in data.items() if value}).decode()
+
+
+def _recent(messages: Sequence[Message], window: int) -> list[dict[str, str]]:
+    said = [one for one in messages if not isinstance(one, Trim)][-window:]
+    return [{"role": one.type, "text": one.content[:_MOST_SAID]} for one in said]
+
+
+def _cut(result: JsonValue) -> JsonValue:
+    text = json.dumps(result, ensure_ascii=False)
+    return result if len(text) <= _MOST_FOUND else f"{text[:_MOST_FOUND]} [cut: {len(text):,} characters]"
+
+
+def _failures(scratchpad: Scratchpad) -> list[dict[str, Any]]:
+    return [{"tool": one.call.tool, "args": one.call.args, "reason": one.reason[:_MOST_SAID]} for one in scratchpad.failures]
+
+
+def _not_found(scratchpad: Scratchpad) -> str:
+    """Say what was looked for in vain, whatever the model says about it."""
+    if not scratchpad.failures:
+        return ""
+    lines = dict.fromkeys(f"{one.call.tool}({_args(one.call.args)}): {one.reason[:300]}" for one in scratchpad.failures)
+    return "\n\nNot found:\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def _args(args: dict[str, JsonValue]) -> str:
+    return ", ".join(value if isinstance(value, str) else json.dumps(value) for value in args.values())[:200]
+
+
+def _tokens(usage: Usage | None, asked: Sequence[Asked], said: str) -> int:
+    """Count what a call of the model took: by what it says itself, else by a guess."""
+    if usage is not None:
+        return usage.tokens
+    return sum(len(one.text.encode()) for one in asked) // _BYTES_PER_TOKEN + len(said.encode()) // _BYTES_PER_TOKEN
+
+
+def _in_order(calls: Sequence[PlannedCall]) -> list[PlannedCall]:
+    """Put every call behind those that it needs."""
+    ordered: dict[str, PlannedCall] = {}
+    while len(ordered) < len(calls):
+        ordered |= {call.id: call for call in calls if ordered.keys() >= set(call.after)}
+    return list(ordered.values())
+
+
+def _call(output: ToolOutput) -> PlannedCall:
+    return PlannedCall(id=output.id, tool=output.tool, args=output.args)
+
+
+def _output(call: PlannedCall, *, result: JsonValue = None, error: str | None = None, code: str | None = None) -> ToolOutput:
+    return ToolOutput(id=call.id, tool=call.tool, args=call.args, result=result, error=error, code=code)
+
+
+def _failed(call: PlannedCall, error: CapabilityError) -> ToolOutput:
+    return _output(call, error=error.message, code=error.code)
+
+
+def is_useful(output: ToolOutput) -> bool:
+    """Tell whether there is something to answer from."""
+    return output.error is None and not _is_empty(output.result)
+
+
+def _is_empty(result: JsonValue) -> bool:
+    """Tell whether a tool found nothing. No rows are nothing, a row of nothing is too; a zero is an answer."""
+    if isinstance(result, dict):
+        rows = result.get("rows")
+        if isinstance(rows, list):
+            return _is_blank(rows)
+        return result.get("count") == 0 or all(map(_is_blank, result.values()))
+    return _is_blank(result)
+
+
+def _is_blank(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    if isinstance(value, list):
+        return all(_is_blank(part) for part in value)
+    return value is None or value == {}

@@ -1,0 +1,52 @@
+"""What the analyst's models are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+__all__ = ["MAX_CALLS", "PlannedCall", "PlannerDecision", "Summary", "WantedCall"]
+
+MAX_CALLS = 16
+"""How many tools one plan may call."""
+
+_MAX_SUMMARY = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCall:
+    """A call of a tool. `after` are the calls whose results it needs."""
+
+    id: str
+    tool: str
+    args: dict[str, JsonValue]
+    after: tuple[str, ...] = ()
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class WantedCall(_Answer):
+    """A call of a tool, as the planner asks for it."""
+
+    tool: str
+    args: dict[str, JsonValue]
+    id: str | None = None
+
+
+class PlannerDecision(_Answer):
+    """Whether tools are needed, and which."""
+
+    next_step: Literal["generate", "tool_use"]
+    tool_calls: Annotated[list[WantedCall], Field(default_factory=list, max_length=MAX_CALLS)]
+    reason: str = ""
+    ask: Annotated[str, Field(description="a question to the user, where the request is not clear; else empty")] = ""
+
+
+class Summary(_Answer):
+    """The conversation so far, in short."""
+
+    summary: Annotated[str, Field(min_length=1, max_length=_MAX_SUMMARY)]

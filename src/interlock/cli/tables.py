@@ -1,0 +1,120 @@
+"""Markdown tables as text in columns, for a screen of a given width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Literal, TypeAlias
+
+from rich.cells import cell_len, chop_cells
+
+__all__ = ["drawn", "is_table"]
+
+Side: TypeAlias = Literal["left", "center", "right"]
+
+_CELLS = re.compile(r"(?<!\\)\|")
+_RULE = re.compile(r":?-+:?")
+_NUMBER = re.compile(r"[-+\u2212]?[€$£]?(?:\d[\d,]*(?:\.\d+)?|\.\d+) ?(?:%|[€$£]|[A-Z]{3})?")
+_LEAST = 2  # lines of a table: its head, and the rule below it
+_BETWEEN = "   "
+_NARROWEST = 12  # columns of the screen that a text may be folded into
+
+
+def is_table(lines: Sequence[str]) -> bool:
+    """Tell whether these lines, all of which begin with a bar, are a table: the second is the rule below its head."""
+    return len(lines) >= _LEAST and all(_RULE.fullmatch(cell) for cell in _cells(lines[1]))
+
+
+def drawn(lines: Sequence[str], *, width: int, height: int, rule: str = "─") -> list[str]:
+    """Draw a table. What is too wide to be read becomes a list of its rows; what is longer than the screen has its head below it, too."""
+    found = [_cells(line) for line in lines]
+    count = max(map(len, found))
+    head, marks, *rows = ([*cells, *[""] * (count - len(cells))] for cells in found)
+    columns = list(zip(head, *rows, strict=True))
+    are_numbers = [any(cells) and all(_NUMBER.fullmatch(cell) for cell in cells if cell) for _, *cells in columns]
+    room = width - len(_BETWEEN) * (count - 1)
+    widths = _widths(columns, are_numbers, room)
+    if widths is None:
+        return list(_records(head, rows, width))
+    sides: list[Side] = [_side(mark, is_number=is_number) for mark, is_number in zip(marks, are_numbers, strict=True)]
+    top = [*_row(head, widths, sides), rule * (sum(widths) + width - room)]
+    made = [*top, *(line for row in rows for line in _row(row, widths, sides))]
+    return [*made, top[-1], *top[:-1]] if len(made) > height else made
+
+
+def _cells(line: str) -> list[str]:
+    """Take a line of a table apart: what stands between bars, of which there is one at its beginning and perhaps one at its end."""
+    cells = _CELLS.split(line.strip())[1:]
+    if len(cells) > 1 and not cells[-1]:
+        cells.pop()
+    return [cell.strip().replace("\\|", "|") for cell in cells]
+
+
+def _widths(columns: Sequence[Sequence[str]], are_numbers: Sequence[bool], room: int) -> list[int] | None:
+    """Give every column what it needs, or take from the widest until all of them fit; None where that cannot be."""
+    needed = [max(1, *map(cell_len, column)) for column in columns]
+    least = [min(need, _NARROWEST) for need in needed]
+    for index, (_, *cells) in enumerate(columns):
+        if are_numbers[index]:  # of which none is folded
+            least[index] = max(least[index], *map(cell_len, cells))
+    if sum(least) > room:
+        return None
+    widths = [min(need, max(room, few)) for need, few in zip(needed, least, strict=True)]
+    while sum(widths) > room:
+        widest = max((index for index, have in enumerate(widths) if have > least[index]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _side(mark: str, *, is_number: bool) -> Side:
+    """Go by the colons of the rule, or by what the cells have."""
+    match mark[:1] == ":", mark[-1:] == ":":
+        case True, True:
+            return "center"
+        case True, False:
+            return "left"
+        case False, True:
+            return "right"
+        case _:
+            return "right" if is_number else "left"
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], sides: Sequence[Side]) -> Iterator[str]:
+    """Write a row in as many lines as its longest cell takes."""
+    for parts in zip_longest(*map(_folded, cells, widths), fillvalue=""):
+        yield _BETWEEN.join(map(_placed, parts, widths, sides)).rstrip()
+
+
+def _placed(text: str, width: int, side: Side) -> str:
+    spare = width - cell_len(text)
+    before = {"left": 0, "center": spare // 2, "right": spare}[side]
+    return " " * before + text + " " * (spare - before)
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Break a text between its words, and in them where one does not fit."""
+    if cell_len(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split():
+        if len(lines) > 1 and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += f" {word}"
+            continue
+        lines += chop_cells(word, width)
+    return lines[1:]
+
+
+def _records(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """List rows below one another, each cell on a line with the name of its column."""
+    names = min(max(map(cell_len, head)), width // 2)
+    widths = [max(1, names), max(1, width - names - len(_BETWEEN))]
+    sides: list[Side] = ["left", "left"]
+    if not rows:
+        yield from _folded(", ".join(head), max(1, width))
+    for number, row in enumerate(rows):
+        if number:
+            yield ""
+        for name, cell in zip(head, row, strict=True):
+            if name or cell:
+                yield from _row((name, cell), widths, sides)

@@ -1,0 +1,196 @@
+"""What a person reads of an answer: all of it, in lines that fit, whatever the pieces it comes in."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from interlock.cli.answer import Answer, print_answer
+
+LETTERS = st.text(st.sampled_from("aB1 .,-:|\\\n\t\x1b\r\u2028é日\u0301\U0001f600"), max_size=60)
+WORD = st.text(st.sampled_from("abcXYZ0123é日"), min_size=1, max_size=9)
+SENTENCE = st.lists(WORD, min_size=1, max_size=12).map(" ".join)
+CELL = st.one_of(st.just(""), WORD, SENTENCE, st.from_regex(r"-?\d{1,3}(,\d{3})?(\.\d{2})?", fullmatch=True), st.just("a \\| b"))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> str:
+    width = draw(st.integers(1, 5))
+    row = st.lists(CELL, min_size=max(1, width - 1), max_size=width + 1)
+    rule = draw(st.lists(st.sampled_from(["---", ":-", "-:", ":-:"]), min_size=width, max_size=width))
+    lines = [draw(st.lists(WORD, min_size=width, max_size=width)), rule, *draw(st.lists(row, max_size=6))]
+    closing = draw(st.sampled_from([" |", "|", ""]))
+    return "".join(f"| {' | '.join(line)}{closing}\n" for line in lines)
+
+
+READABLE = st.lists(st.one_of(SENTENCE, SENTENCE.map("{}\n".format), st.just("\n"), tables()), max_size=6).map("".join)
+ANYTHING = st.lists(st.one_of(LETTERS, READABLE), max_size=4).map("".join)
+WIDTHS = st.sampled_from([1, 2, 10, 24, 40, 80, 200])
+
+
+def screen(pieces: Sequence[str], *, width: int = 80, indent: int = 0, height: int = 1000) -> str:
+    written = io.StringIO()
+    answer = Answer(Console(file=written, width=width, height=height), indent=indent)
+    for piece in pieces:
+        answer.show(piece)
+    answer.end()
+    return written.getvalue()
+
+
+def letters(text: str) -> Counter[str]:
+    return Counter(letter for letter in text if letter.isalnum())
+
+
+@given(ANYTHING, st.data(), WIDTHS, st.sampled_from([0, 8]))
+def test_an_answer_in_any_pieces_is_the_same_as_at_once(text: str, data: st.DataObject, width: int, indent: int):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+    assert screen(pieces, width=width, indent=indent) == screen([text], width=width, indent=indent)
+    assert screen(list(text), width=width, indent=indent) == screen([text], width=width, indent=indent)
+
+
+@given(ANYTHING, WIDTHS)
+def test_nothing_of_an_answer_is_lost_and_nothing_controls_the_screen(text: str, width: int):
+    shown = screen([text], width=width)
+    assert letters(text) <= letters(shown)
+    assert not set(shown) & {"\x1b", "\r", "\t"}
+
+
+@given(READABLE, st.sampled_from([24, 40, 80, 200]))
+def test_a_line_fits_on_the_screen(text: str, width: int):
+    assert max(map(cell_len, screen([text], width=width).splitlines()), default=0) <= width
+
+
+@given(st.lists(WORD, min_size=1, max_size=40), st.sampled_from([24, 40, 80]))
+def test_a_line_ends_between_two_words(words: list[str], width: int):
+    ascii_words = [word for word in words if word.isascii()]
+    assert screen([" ".join(ascii_words)], width=width).split() == ascii_words
+
+
+def test_a_word_is_shown_when_it_is_whole_and_a_line_without_spaces_as_it_comes():
+    written = io.StringIO()
+    answer = Answer(Console(file=written, width=20))
+    answer.show("The ans")
+    assert written.getvalue() == "The"
+    answer.show("wer is")
+    assert written.getvalue() == "The answer"
+    answer.show(" 日本語")
+    assert written.getvalue() == "The answer is 日本語"
+    answer.end()
+    assert answer.text == "The answer is 日本語"
+    answer = Answer(Console(file=written, width=20))
+    answer.show("x" * 30)
+    assert written.getvalue().endswith("\n" + "x" * 20)
+
+
+TABLE = """| country | revenue | share |
+| --- | --- | --- |
+| Germany | 4,292,597.22 | 12% |
+| Côte d'Ivoire | 1.5 | |
+"""
+
+
+def test_a_table_is_held_back_until_it_is_whole_and_then_in_columns():
+    written = io.StringIO()
+    answer = Answer(Console(file=written, width=80))
+    answer.show(f"Here:\n{TABLE}")
+    assert (written.getvalue(), answer.held) == ("Here:\n", 4)
+    answer.show("That is all.")
+    answer.end()
+    assert answer.held == 0
+    assert written.getvalue().splitlines() == [
+        "Here:",
+        "country              revenue   share",
+        "────────────────────────────────────",
+        "Germany         4,292,597.22     12%",
+        "Côte d'Ivoire            1.5",
+        "That is all.",
+    ]
+
+
+def test_the_rule_says_on_which_side_a_column_is():
+    shown = screen(["|left|middle|right|\n|:--|:-:|--:|\n|1|b|c|\n|22|bb|dd|\n"])
+    assert shown.splitlines()[2:] == ["1        b          c", "22       bb        dd"]
+
+
+def test_a_table_that_is_too_wide_is_a_list_of_its_rows():
+    assert screen([TABLE], width=24).splitlines() == [
+        "country   Germany",
+        "revenue   4,292,597.22",
+        "share     12%",
+        "",
+        "country   Côte d'Ivoire",
+        "revenue   1.5",
+        "share",
+    ]
+
+
+def test_a_long_text_is_folded_and_a_number_is_not():
+    shown = screen(["|what|how much|\n|-|-|\n|" + "some long text " * 6 + "|1,234,567.89|\n"], width=40)
+    assert shown.splitlines()[2:] == [
+        "some long text some long    1,234,567.89",
+        "text some long text some",
+        "long text some long text",
+        "some long text",
+    ]
+
+
+def test_a_table_that_is_longer_than_the_screen_has_its_head_at_the_end_too():
+    lines = screen(["|number|\n|-|\n" + "".join(f"|{number}|\n" for number in range(50))], height=30).splitlines()
+    assert (lines[0], lines[1], lines[-2], lines[-1]) == ("number", "──────", "──────", "number")
+    assert len(lines) == 54
+
+
+def test_bars_that_are_no_table_stay_as_they_are():
+    text = "| a line\n|| another |\n  indented\n"
+    assert screen([text]) == text
+
+
+def test_a_row_with_more_cells_than_the_head_loses_none():
+    assert "surplus" in screen(["|a|\n|-|\n|1|surplus|\n"])
+
+
+def test_a_terminal_that_knows_only_ascii_gets_a_rule_of_dashes():
+    written = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    print_answer(Console(file=written, width=40), "|a|\n|-|\n|1|\n")
+    written.seek(0)
+    assert written.read() == "a\n-\n1\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|a|\n|" + "-" * 5000 + "x\n",
+        "|a|\n|" + "-|" * 3000 + "x\n",
+        "x" * 200_000,
+        " " * 200_000,
+        "|" * 20_000,
+        "|-\n" * 5000,
+        "a " * 50_000,
+    ],
+    ids=["rule", "rules", "word", "space", "bars", "rows", "words"],
+)
+def test_a_hostile_text_takes_no_time(text: str):
+    began = time.process_time()
+    shown = screen([text], width=80)
+    assert letters(text) <= letters(shown)
+    assert time.process_time() - began < 5
+
+
+def test_columns_of_numbers_are_told_from_others():
+    right = ["1", "-1,234.5", "+3", "12%", "€5", "46.90 EUR", ".5"]
+    left = ["1a", "2025-01-01", "1 2", "A 5", "-"]
+    for cell in right + left:
+        line = screen([f"|a long head|\n|-|\n|{cell}|\n"]).splitlines()[2]
+        assert line == (cell.rjust(11) if cell in right else cell), cell
+    assert re.fullmatch(r"a\n─\n\n", screen(["|a|\n|-|\n||\n"]))
