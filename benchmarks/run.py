@@ -16,6 +16,8 @@ from pathlib import Path
 from analyst import measure_analyst
 from desk import measure_desk
 from figures import Figure, at_least, at_most, ratio
+from gateway import measure_gateway
+from puntini import measure_puntini
 from rich.console import Console
 from rich.table import Table
 from sam_bare import bare_sam
@@ -134,7 +136,8 @@ async def measure() -> list[Figure]:
 
 
 def main() -> int:
-    figures = [*asyncio.run(measure()), *asyncio.run(measure_desk()), *asyncio.run(measure_analyst())]
+    measures = (measure, measure_desk, measure_analyst, measure_gateway, measure_puntini)
+    figures = [figure for one in measures for figure in asyncio.run(one())]
     table = Table(title="what a turn costs")
     for column in ("what", "measured", "target", ""):
         table.add_column(column, justify="right" if column == "measured" else "left")

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
 from interlock.engine import ENGINES, EngineName
 
-settings.register_profile("interlock", deadline=None)  # an engine's first turn takes longer than the others
+# An engine's first turn takes longer than the others; whoever has more time than a build tries more.
+settings.register_profile("interlock", deadline=None, max_examples=int(os.environ.get("INTERLOCK_TEST_EXAMPLES", "50")))
 settings.load_profile("interlock")
 
 

@@ -12,8 +12,9 @@ testing/        for your tests: a scripted model, a fixed clock
 """
 
 from interlock.capabilities.capability import Capability
-from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Untrusted, node
+from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Trusted, Untrusted, node
 from interlock.errors import InterlockError
+from interlock.runtime.composed import Composed
 from interlock.runtime.subgraph import Subgraph
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
@@ -22,6 +23,7 @@ from interlock.wiring import Interlock
 __all__ = [
     "END",
     "Capability",
+    "Composed",
     "Control",
     "Graph",
     "Interlock",
@@ -31,6 +33,7 @@ __all__ = [
     "Secret",
     "Settings",
     "Subgraph",
+    "Trusted",
     "TurnResult",
     "Untrusted",
     "node",

@@ -19,6 +19,7 @@ from typing import Any, Literal, cast
 import httpx
 from pydantic import SecretStr
 
+from interlock.adapters.files.demo import open_base
 from interlock.adapters.models.local import find_weights
 from interlock.errors import InterlockError, StoreCorrupt, StoreUnavailable
 from interlock.grants import Grants
@@ -60,6 +61,9 @@ async def check_up(settings: Settings) -> AsyncGenerator[Check, None]:
     warehouse = await _warehouse(settings)
     yield warehouse
     yield await _tools(settings, ("sales", "support") if warehouse.state == "broken" else ("sales", "support", "analyst"))
+    yield _files(settings)
+    yield await _secret(settings)
+    yield await _graphs(settings)
     yield _extra("offline speech", "pocketsphinx", "pip install 'interlock[speech]'", "INTERLOCK_TRANSCRIBER=pocketsphinx")
     yield _tracing()
     for name in AGENTS:
@@ -236,6 +240,50 @@ async def _tools(settings: Settings, specialists: Sequence[str]) -> Check:
     finally:
         await opened.close()
     return Check(what="tools", state="ok", found="; ".join(f"{name}: {', '.join(offered)}" for name, offered in found.items()))
+
+
+def _files(settings: Settings) -> Check:
+    """Look whether gateway's workers have files to work in."""
+    demo = settings.folder / "gateway"
+    if settings.gateway_path is None:
+        made = "" if demo.exists() else " (made when they are needed)"
+        return Check(what="files", state="ok", found=f"demo files in {demo}{made}", fix="INTERLOCK_GATEWAY_PATH=FOLDER with admin and docs")
+    try:
+        open_base(settings.gateway_path, folder=demo)
+    except InterlockError as error:
+        return Check(what="files", state="broken", found=error.message)
+    return Check(what="files", state="ok", found=str(settings.gateway_path))
+
+
+async def _secret(settings: Settings) -> Check:
+    """Look whether the secret of gateway's admin side can be had, without showing where it is."""
+    try:
+        vault = Grants(settings, {}).vault()
+        reference = await vault.reference()
+        if not reference:
+            fix = "INTERLOCK_GATEWAY_SECRETS and INTERLOCK_GATEWAY_SECRET_REF"
+            return Check(what="admin secret", state="off", found="none is configured", fix=fix)
+        await vault.fetch(reference)
+    except InterlockError as error:
+        return Check(what="admin secret", state="broken", found=error.message)
+    return Check(what="admin secret", state="ok", found=f"'{reference}' is there")
+
+
+async def _graphs(settings: Settings) -> Check:
+    """Ask the graph server for a node; files are there or made when they are needed."""
+    folder = settings.folder / "graphs"
+    if settings.graph_url is None:
+        made = "" if folder.exists() else " (made when they are needed)"
+        return Check(what="graphs", state="ok", found=f"files in {folder}{made}", fix="INTERLOCK_GRAPH_URL=bolt://...")
+    shown = _shown_url(settings.graph_url)
+    opened = Grants(settings.model_copy(update={"graph_seconds": PATIENCE}), {})
+    try:
+        await opened.graphs().nodes(_NOBODY, limit=1)
+    except InterlockError as error:
+        return Check(what="graphs", state="broken", found=f"{shown}: {error.message}")
+    finally:
+        await opened.close()
+    return Check(what="graphs", state="ok", found=f"{shown} answers")
 
 
 async def _server(what: str, name: str, base_url: str, key: SecretStr | None) -> Check:

@@ -12,6 +12,8 @@
         RoleUnknown              role_unknown
         SettingsInvalid          settings_invalid
         RecordInvalid            record_invalid
+        TurnWaiting              turn_waiting
+        NothingWaits             nothing_waits
       TurnError                while a turn runs; carries the turn and the node path
         ContractViolation        contract_violation
         BudgetExceeded           budget_exceeded
@@ -20,10 +22,13 @@
         StateInvalid             state_invalid
         StateUnstorable          state_unstorable
         ReplayDiverged           replay_diverged
+        BridgeAccessError        bridge_denied
+        PersonAwaited            person_awaited
         Internal                 internal
         CapabilityError          capability_failed
           CapabilityResultInvalid  capability_result_invalid
           CapabilityTimeout        capability_timeout
+          SecretUnavailable        secret_unavailable
           ModelError               model_failed
             ModelTimeout             model_timeout
             ModelUnavailable         model_unavailable
@@ -40,8 +45,12 @@
             ToolInputInvalid         tool_input_invalid
             ToolTimeout              tool_timeout
             ToolUnavailable          tool_unavailable
+            PathDenied               path_denied
             QueryDenied              query_denied
             QueryTimeout             query_timeout
+            NotInGraph               not_in_graph
+            NodeHasEdges             node_has_edges
+            MatchAmbiguous           match_ambiguous
           MediaUnsupported         unsupported_media
           MediaMalformed           media_malformed
             MediaBomb                media_bomb
@@ -59,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentUnknown",
+    "BridgeAccessError",
     "BudgetExceeded",
     "CapabilityError",
     "CapabilityResultInvalid",
@@ -73,6 +83,7 @@ __all__ = [
     "InputTooLarge",
     "InterlockError",
     "Internal",
+    "MatchAmbiguous",
     "MediaBomb",
     "MediaMalformed",
     "MediaUnsupported",
@@ -82,12 +93,18 @@ __all__ = [
     "ModelTimeout",
     "ModelUnavailable",
     "NodeFailed",
+    "NodeHasEdges",
+    "NotInGraph",
+    "NothingWaits",
+    "PathDenied",
+    "PersonAwaited",
     "Problem",
     "QueryDenied",
     "QueryTimeout",
     "RecordInvalid",
     "ReplayDiverged",
     "RoleUnknown",
+    "SecretUnavailable",
     "SessionBusy",
     "SettingsInvalid",
     "StateConflict",
@@ -104,6 +121,7 @@ __all__ = [
     "ToolTimeout",
     "ToolUnavailable",
     "TurnError",
+    "TurnWaiting",
 ]
 
 
@@ -211,6 +229,18 @@ class RecordInvalid(InputError):
     code = "record_invalid"
 
 
+class TurnWaiting(InputError):
+    """The session's last turn waits for an answer, and a new one cannot begin before it has ended."""
+
+    code = "turn_waiting"
+
+
+class NothingWaits(InputError):
+    """There is an answer, and no turn that waits for one."""
+
+    code = "nothing_waits"
+
+
 class TurnError(InterlockError):
     """A turn could not go on."""
 
@@ -276,6 +306,22 @@ class ReplayDiverged(TurnError):
     code = "replay_diverged"
 
 
+class BridgeAccessError(TurnError, PermissionError):
+    """Only what the supervisor sends crosses the bridge."""
+
+    code = "bridge_denied"
+
+
+class PersonAwaited(TurnError):
+    """The turn waits for a person's answer, and goes on with it."""
+
+    code = "person_awaited"
+
+    def __init__(self, message: str | None = None, *, question: object = None) -> None:
+        super().__init__(message)
+        self.question = question
+
+
 class CapabilityError(TurnError):
     """A capability call failed."""
 
@@ -293,6 +339,12 @@ class CapabilityTimeout(CapabilityError):
 
     code = "capability_timeout"
     transient = True
+
+
+class SecretUnavailable(CapabilityError):
+    """A secret that is needed is not there."""
+
+    code = "secret_unavailable"
 
 
 class ModelError(CapabilityError):
@@ -399,6 +451,12 @@ class ToolUnavailable(ToolError):
     transient = True
 
 
+class PathDenied(ToolError):
+    """A path leads out of the scope, or to what is no plain file or folder in it."""
+
+    code = "path_denied"
+
+
 class QueryDenied(ToolError):
     """A query is not one that only reads, or asks for what it may not."""
 
@@ -410,6 +468,24 @@ class QueryTimeout(ToolError):
 
     code = "query_timeout"
     transient = True
+
+
+class NotInGraph(ToolError):
+    """A node or an edge that is named is not in the graph."""
+
+    code = "not_in_graph"
+
+
+class NodeHasEdges(ToolError):
+    """A node that still has edges is not deleted without them."""
+
+    code = "node_has_edges"
+
+
+class MatchAmbiguous(ToolError):
+    """What is named could be one of several nodes."""
+
+    code = "match_ambiguous"
 
 
 class MediaUnsupported(CapabilityError):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from interlock.adapters.images import PillowImages
 from interlock.adapters.media import NoTranscriber
@@ -14,10 +14,14 @@ from interlock.adapters.models.guarded import GuardedModelBackend
 from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.over import BackendOverModel
 from interlock.adapters.models.stub import StubModel, StubModelBackend
-from interlock.adapters.system import EventProgress, SystemClock, SystemIds
+from interlock.adapters.people import LaterHuman, NobodyHere
+from interlock.adapters.system import EventProgress, SystemClock, SystemIds, SystemPatience
 from interlock.adapters.users import FileProfiles, OpenProfiles, RulePolicy
+from interlock.adapters.vaults import SettingsVault
+from interlock.agents.gateway.roles import Vault
 from interlock.capabilities import (
     Clock,
+    Human,
     Ids,
     Images,
     Memory,
@@ -25,6 +29,7 @@ from interlock.capabilities import (
     MemoryWriter,
     Model,
     ModelBackend,
+    Patience,
     Policy,
     Profiles,
     Progress,
@@ -35,9 +40,13 @@ from interlock.capabilities import (
     ToolGateway,
     Transcriber,
 )
+from interlock.capabilities.files import FileTools
+from interlock.capabilities.graph_store import GraphStore
+from interlock.capabilities.registry import ToolCatalogue, ToolRegistry
 from interlock.contract import Graph
 from interlock.errors import SettingsInvalid
 from interlock.runtime.agent import Agent
+from interlock.runtime.composed import Composed
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.subgraph import Subgraph
 from interlock.settings import Settings
@@ -49,6 +58,7 @@ if TYPE_CHECKING:
     from interlock.adapters.stores.sessions import RedisSessions
     from interlock.adapters.tools.functions import FunctionTool
     from interlock.adapters.tools.gateway import Tools
+    from interlock.adapters.workers.deep import DeepWorker
 
 __all__ = ["Grants"]
 
@@ -61,6 +71,7 @@ class Grants:
         self._given = dict(given)
         self._opened: list[Callable[[], Awaitable[None]]] = []
         self._kept: dict[str, CheckpointedSessions] = {}
+        self._workers: dict[tuple[str, bool], DeepWorker] = {}
 
     def of(self, agent: Agent, capabilities: tuple[type, ...]) -> dict[type, object]:
         """Put an adapter behind each of these capabilities, as far as there is one."""
@@ -77,8 +88,11 @@ class Grants:
             **dict.fromkeys((SessionReader, SessionWriter, SessionStore), self.sessions),
             **dict.fromkeys((MemoryReader, MemoryWriter, Memory), self.memory),
             **dict.fromkeys((Toolbox, ToolGateway), lambda: self.tools(agent)),
+            Vault: self.vault,
+            Patience: SystemPatience,
+            Human: LaterHuman if self._settings.human == "wait" else NobodyHere,
         }
-        found = {capability: adapter for capability, adapter in self._given.items() if not isinstance(adapter, Subgraph)}
+        found = {capability: adapter for capability, adapter in self._given.items() if not isinstance(adapter, Subgraph | Composed)}
         for capability in capabilities:
             wider = next((given for given in self._given if capability in given.__mro__), None)
             if wider is not None:  # who grants Memory grants what it is made of
@@ -88,6 +102,62 @@ class Grants:
         if ModelBackend in self._given:
             found[ModelBackend] = GuardedModelBackend(cast("ModelBackend", self._given[ModelBackend]))
         return found
+
+    def composed(self, agent: Agent, capabilities: tuple[type, ...], *, is_open: bool = True) -> dict[type, Composed]:
+        """Find the adapters that are made of other capabilities, as far as there are any; shut ones have nothing to work on."""
+        found = {one: given for one in capabilities if isinstance(given := self._given.get(one), Composed)}
+        for tools in (ToolCatalogue, ToolRegistry):
+            if tools in capabilities and tools not in self._given:
+                found[tools] = self._registry(is_open=is_open)
+        wanted = [one for one in capabilities if one not in self._given] if agent.name == "gateway" else []
+        for capability in wanted:
+            made = self._gateway(capability, agent, is_open=is_open)
+            if made is not None:
+                found[capability] = made
+        return found
+
+    def _registry(self, *, is_open: bool) -> Composed:
+        """Make the tools of a property graph."""
+        from interlock.adapters.graphs.registry import GraphTools  # noqa: PLC0415 - only for such agents
+
+        return Composed(GraphTools(), parts={GraphStore: self.graphs() if is_open else None})
+
+    def graphs(self) -> GraphStore:
+        """Choose where property graphs are kept."""
+        return cast("GraphStore", self._given[GraphStore]) if GraphStore in self._given else self._graphs
+
+    @cached_property
+    def _graphs(self) -> GraphStore:
+        settings = self._settings
+        limits: dict[str, Any] = {"timeout_s": settings.graph_seconds, "max_rows": 1000, "max_bytes": settings.graph_bytes}
+        if settings.graph_url is None:
+            from interlock.adapters.graphs.ladybug import open_ladybug  # noqa: PLC0415 - only for such agents
+
+            return self._closing(open_ladybug(settings.folder / "graphs", **limits))
+        from interlock.adapters.graphs.bolt import open_bolt  # noqa: PLC0415 - an extra
+
+        key = settings.graph_password
+        return self._closing(
+            open_bolt(
+                settings.graph_url.get_secret_value(),
+                user=settings.graph_user,
+                password="" if key is None else key.get_secret_value(),
+                database=settings.graph_database,
+                **limits,
+            )
+        )
+
+    def _gateway(self, capability: type, agent: Agent, *, is_open: bool) -> Composed | None:
+        """Find who works at the gateway."""
+        from interlock.agents.gateway.classifier import GuardedClassifier  # noqa: PLC0415 - only for this agent
+        from interlock.agents.gateway.roles import AdminWorker, Classifier, DocsWorker  # noqa: PLC0415 - likewise
+
+        if capability is Classifier:
+            return Composed(GuardedClassifier(self._settings.gateway_keywords), parts={Model: self.model(agent)})
+        sides: dict[type, Literal["admin", "docs"]] = {AdminWorker: "admin", DocsWorker: "docs"}
+        if capability not in sides:
+            return None
+        return Composed(self._worker(sides[capability], is_open=is_open), parts={Model: self.model(agent), FileTools: self._file_tools})
 
     def subgraphs(self, agent: Agent, capabilities: tuple[type, ...]) -> dict[type, Subgraph]:
         """Find the graphs behind these capabilities, as far as there are any."""
@@ -215,6 +285,43 @@ class Grants:
             max_retries=settings.analyst_retries,
             window=settings.analyst_window,
         )
+
+    def vault(self) -> Vault:
+        """Choose where secrets come from."""
+        return SettingsVault(self._settings.gateway_secrets, reference=self._settings.gateway_secret_ref)
+
+    def _worker(self, side: Literal["admin", "docs"], *, is_open: bool) -> DeepWorker:
+        """Choose who works on a side of the gateway."""
+        if (side, is_open) not in self._workers:
+            from interlock.adapters.workers.deep import READING, WRITING, DeepWorker  # noqa: PLC0415 - only for such agents
+            from interlock.agents.gateway.classifier import PROMPTS  # noqa: PLC0415 - likewise
+
+            writes = side == "admin" or self._settings.gateway_customer_writes
+            self._workers[side, is_open] = DeepWorker(
+                (lambda: self._backend_of(side, writable=writes)) if is_open else None,
+                name=f"gateway.{side}",
+                prompt=PROMPTS.text(side),
+                tools=WRITING if writes else READING,
+            )
+        return self._workers[side, is_open]
+
+    def _backend_of(self, side: str, *, writable: bool) -> Any:
+        """Open the files of a side."""
+        from interlock.adapters.files.backend import ScopedBackend  # noqa: PLC0415 - only for such agents
+        from interlock.adapters.files.demo import open_base  # noqa: PLC0415 - likewise
+        from interlock.adapters.workers.sealed import SealedScope  # noqa: PLC0415 - likewise
+
+        settings = self._settings
+        base = open_base(settings.gateway_path, folder=settings.folder / "gateway")
+        scope = SealedScope(base / side, writable=writable, max_bytes=settings.gateway_file_bytes)
+        self._opened.append(lambda: asyncio.to_thread(scope.close))
+        return ScopedBackend(scope)
+
+    @cached_property
+    def _file_tools(self) -> FileTools:
+        from interlock.adapters.workers.tools import UpstreamTools  # noqa: PLC0415 - takes most of a second
+
+        return UpstreamTools(redact=Redactor(self._settings.redact, literals=self._settings.keys).data)
 
     def memory(self) -> StoredMemory:
         """Choose where the memory is kept."""

@@ -115,6 +115,32 @@ class Settings(BaseSettings):
     tool_seconds: Annotated[float, Field(gt=0, description="how long a tool may take")] = 10.0
     catalogue_path: Annotated[Path | None, Field(description="a SQLite file with your products, in the place of the demo catalogue")] = None
     knowledge_path: Annotated[Path | None, Field(description="a folder with your articles, in the place of the demo ones")] = None
+    gateway_path: Annotated[
+        Path | None, Field(description="a folder with `admin` and `docs` for gateway's workers; demo files where it is not set")
+    ] = None
+    gateway_keywords: Annotated[
+        tuple[str, ...], Field(min_length=1, description="words without which no admin's text crosses gateway's bridge")
+    ] = ("docs", "documentation", "customer", "user document", "knowledge base")
+    gateway_customer_writes: Annotated[bool, Field(description="whether gateway's customer side may write documents too")] = False
+    gateway_file_bytes: Annotated[int, Field(ge=1, description="the largest file that gateway's workers read or write")] = 10_000_000
+    gateway_secrets: Annotated[
+        dict[str, str], Field(description="secrets for gateway's admin side: names, each with its `env:VARIABLE` or `file:PATH`")
+    ] = {}
+    gateway_secret_ref: Annotated[str | None, Field(description="the name of the secret that gateway's supervisor has for its worker")] = (
+        None
+    )
+    human: Annotated[
+        Literal["wait", "nobody"], Field(description="what a turn does that needs a person: `wait` for an answer, or go on with `nobody`")
+    ] = "wait"
+    graph_url: Annotated[
+        SecretStr | None,
+        Field(description="where puntini's graphs are kept: `bolt://...` or `neo4j://...`; files of its own where it is not set"),
+    ] = None
+    graph_user: Annotated[str, Field(description="the user at the graph server")] = "neo4j"
+    graph_password: Annotated[SecretStr | None, Field(description="the password at the graph server")] = None
+    graph_database: Annotated[str, Field(description="the database there; `{graph}` in it stands for the session")] = "neo4j"
+    graph_seconds: Annotated[float, Field(gt=0, description="how long a query of a graph may take")] = 10.0
+    graph_bytes: Annotated[int, Field(ge=1, description="how much a query of a graph may return, in bytes")] = 1_000_000
     log_level: Annotated[LogLevel, Field(description="what the command line logs: `off`, `debug`, `info`, `warning` or `error`")] = "off"
     data_dir: Annotated[Path, Field(description="where everything is kept that outlives a command")] = Path("~/.interlock")
 
@@ -126,8 +152,10 @@ class Settings(BaseSettings):
     @property
     def keys(self) -> tuple[str, ...]:
         """Every key and password that is set: nobody may see them."""
-        keys = [key.get_secret_value() for key in (self.model_api_key, self.transcriber_api_key) if key is not None]
-        urls = [url.get_secret_value() for url in (self.session_url, self.memory_url, self.checkpoint_url) if url is not None]
+        keys = [key.get_secret_value() for key in (self.model_api_key, self.transcriber_api_key, self.graph_password) if key is not None]
+        urls = [
+            url.get_secret_value() for url in (self.session_url, self.memory_url, self.checkpoint_url, self.graph_url) if url is not None
+        ]
         passwords = [found[1] for url in urls if (found := _PASSWORD.match(url)) and found[1]]
         return (*keys, *passwords, *self._tool_keys())
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from interlock.capabilities import Clock, Ids, Model, ModelBackend
 from interlock.contract import Graph
@@ -34,6 +35,17 @@ class Verdict:
     proof: str
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A turn to be taken."""
+
+    text: str | Mapping[str, Any]
+    replies: Sequence[Scripted]
+    session: str | None = None
+    role: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
 class EngineLab:
     """Takes turns of one agent on every engine: a scripted model, a fixed clock, counted ids, stores of its own, default settings."""
 
@@ -46,27 +58,34 @@ class EngineLab:
         self._grants = {**self._opened.of(agent, stores), Clock: FixedClock()}
         self._taken = 0
 
-    async def observe(self, text: str, *replies: Scripted, session: str | None = None) -> Sequence[Observed]:
-        """Take the same turn on every engine; each has sessions of its own."""
+    async def observe(
+        self, text: str | Mapping[str, Any], *replies: Scripted, session: str | None = None, role: str | None = None, **settings: Any
+    ) -> Sequence[Observed]:
+        """Take the same turn on every engine; each has sessions of its own. `settings` are other than the default ones."""
         self._taken += 1
-        return [await self._take(engine, f"id{self._taken}", text, replies, session) for engine in ENGINES]
+        asked = _Asked(text, replies, session, role, settings)
+        return [await self._take(engine, f"id{self._taken}", asked) for engine in ENGINES]
 
     async def observe_at_once(self, text: str, *replies: Scripted, session: str, times: int) -> Sequence[Observed]:
         """Take the same turn many times at once, on every engine one after the other."""
         self._taken += 1
         observed: list[Observed] = []
         for engine in ENGINES:
-            turns = (self._take(engine, f"id{self._taken}-{number}", text, replies, session) for number in range(times))
+            asked = _Asked(text, replies, session)
+            turns = (self._take(engine, f"id{self._taken}-{number}", asked) for number in range(times))
             observed += await asyncio.gather(*turns)
         return observed
 
-    async def _take(self, engine: EngineName, ids: str, text: str, replies: Sequence[Scripted], session: str | None) -> Observed:
-        model = ScriptedModel(*replies)
+    async def _take(self, engine: EngineName, ids: str, asked: _Asked) -> Observed:
+        model = ScriptedModel(*asked.replies)
         events: list[Event] = []
-        named = f"{session or ids}-{engine}" if self._agent.has_sessions else session
-        granted = {**self._grants, Ids: CountingIds(ids), Model: model, ModelBackend: model}
-        async with Interlock(self._settings[engine], grants=granted) as app:
-            return Observed(await app.run(self._agent.name, text, session=named, on_event=events.append), events)
+        named = f"{asked.session or ids}-{engine}" if self._agent.has_sessions else asked.session
+        opened: Mapping[type, object] = {Clock: FixedClock()} if asked.settings else self._grants  # other settings mean other adapters
+        granted: dict[type, object] = {**opened, Ids: CountingIds(ids), Model: model, ModelBackend: model}
+        settings = self._settings[engine].model_copy(update=dict(asked.settings))
+        async with Interlock(settings, grants=granted) as app:
+            result = await app.run(self._agent.name, asked.text, session=named, role=asked.role, on_event=events.append)
+            return Observed(result, events)
 
     async def close(self) -> None:
         """Release the stores."""

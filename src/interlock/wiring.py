@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import WeakValueDictionary
 
+from interlock.adapters.people import answering
 from interlock.adapters.system import SystemIds
 from interlock.capabilities import Ids
 from interlock.contract import Graph
@@ -26,6 +27,7 @@ from interlock.errors import (
     ContractError,
     InputSchema,
     InterlockError,
+    NothingWaits,
     Problem,
     RecordInvalid,
     RoleUnknown,
@@ -47,17 +49,20 @@ from interlock.runtime.sessions import KeptSession
 from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
 from interlock.runtime.tracing import tracing
 from interlock.runtime.turn import Order, Terms, Turn, TurnResult
+from interlock.runtime.waiting import WaitingTurns
 from interlock.settings import LIMITS, Settings, read_settings
 
 if TYPE_CHECKING:
+    from interlock.capabilities.graph_store import Edge as GraphEdge
+    from interlock.capabilities.graph_store import Node as GraphNode
     from interlock.contract.node import Node, Step
     from interlock.engine import Compiled
     from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore, LangGraphGraph
     from interlock.runtime.events import Event, Sink
 
-__all__ = ["AGENTS", "Interlock", "agent_of", "load_agent"]
+__all__ = ["AGENTS", "Interlock", "agent_of", "entry_of", "load_agent"]
 
-AGENTS = ("sam", "desk", "analyst")
+AGENTS = ("sam", "desk", "analyst", "gateway", "puntini")
 """The agents that come with Interlock, each a package in interlock.agents."""
 
 
@@ -72,17 +77,10 @@ def load_agent(name: str) -> Agent:
 def agent_of(graph: Graph) -> Agent:
     """Make an agent of a bare graph: text goes into the one field it takes, the reply is the field it gives."""
 
-    def admit(given: str | Mapping[str, Any], _session: str) -> Mapping[str, Any]:
-        if not isinstance(given, str):
-            return given
-        if len(graph.state.takes) != 1:
-            raise InputSchema(f"Graph '{graph.name}' takes {len(graph.state.takes)} fields, so pass a mapping instead of text.")
-        return {graph.state.takes[0]: given}
-
     def reply(state: Mapping[str, Any]) -> Reply:
         return Reply(output=state if graph.gives is None else state.get(graph.gives))
 
-    return Agent(name=graph.name, summary="", graphs=(graph,), entries={None: graph}, admit=admit, reply=reply)
+    return Agent(name=graph.name, summary="", graphs=(graph,), entries={None: graph}, reply=reply)
 
 
 @dataclass(frozen=True)
@@ -107,6 +105,7 @@ class Interlock:
         self._ids = cast("Ids", (grants or {}).get(Ids, SystemIds()))
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._ready: dict[int, tuple[Graph, _Ready]] = {}
+        self._waiting = WaitingTurns(self.settings.folder / "turns")
         self._terms = Terms(
             limits=Limits(**{name: getattr(self.settings, name) for name in LIMITS}),
             redactor=Redactor(self.settings.redact, literals=self.settings.keys),
@@ -146,11 +145,34 @@ class Interlock:
         async with self._turn_of(order):
             return await self._take(order, ready, record, on_event)
 
+    async def answer(self, agent: str | Graph, text: str, *, session: str, on_event: Sink | None = None) -> TurnResult:
+        """Go on with the turn of a session that waits for a person, with what the person says. Nothing is done twice.
+
+        The turn is told from its beginning: what had happened before it stopped comes again as it was.
+        """
+        chosen = load_agent(agent) if isinstance(agent, str) else agent_of(agent)
+        check_text(text, max_bytes=self.settings.max_input_bytes)
+        path = self._waiting.find(chosen.name, check_session(session))
+        with answering(text):
+            return await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=on_event)
+
     async def _take(self, order: Order, ready: _Ready, record: Path | None, sink: Sink | None) -> TurnResult:
+        if order.pauses:
+            begun = self._waiting.begin(order.agent, order.session)
+            path, waits = record or begun, False
+            try:
+                result = await self._write_down(order, ready, path, sink, to_the_end=record is not None)
+                waits = result.status == "waiting"
+                return result
+            finally:
+                self._waiting.settle(path, order.agent, order.session, waits=waits)
         if record is None:
             return await Turn(order, ready.gate, terms=self._watched_terms(), sink=sink).run(ready.compiled)
-        with Recorder.begin(record, Heading.of(order, ready.gate.fingerprint, self._terms.limits, self.settings.redact)) as recorder:
-            return await self._record(order, ready, recorder, sink=sink)
+        return await self._write_down(order, ready, record, sink)
+
+    async def _write_down(self, order: Order, ready: _Ready, path: Path, sink: Sink | None, *, to_the_end: bool = True) -> TurnResult:
+        with Recorder.begin(path, Heading.of(order, ready.gate.fingerprint, self._terms.limits, self.settings.redact)) as recorder:
+            return await self._record(order, ready, recorder, sink=sink, to_the_end=to_the_end)
 
     def _turn_of(self, order: Order) -> asyncio.Lock:
         """Let the turns of a session follow one another. Other processes are held off by the session's store."""
@@ -184,6 +206,9 @@ class Interlock:
 
     async def resume(self, path: Path, *, graph: Graph | None = None, on_event: Sink | None = None) -> TurnResult:
         """Go on with a recorded turn that stopped half way: what it had done is taken from the record, never done again."""
+        return await self._go_on(path, graph=graph, on_event=on_event)
+
+    async def _go_on(self, path: Path, *, graph: Graph | None, on_event: Sink | None) -> TurnResult:
         record = read_record(path)
         if record.ending is not None:
             raise RecordInvalid(f"The turn in '{path}' has ended. Fix: take it again, by 'replay'.")
@@ -193,8 +218,15 @@ class Interlock:
             raise StateIncompatible(f"The contracts of '{order.graph.name}' have changed since the turn in '{path}' began.")
         order.kept = self._kept(chosen, order, ready.gate)
         async with self._turn_of(order) if order.in_session else nullcontext():
+            if not path.exists():  # noqa: ASYNC240 - one look at a file
+                raise NothingWaits(f"Somebody else has answered in session '{order.session}'.")
             with Recorder.go_on(path) as recorder:
-                return await self._record(order, ready, recorder, entries=record.entries, sink=on_event)
+                if read_record(path) != record:
+                    raise RecordInvalid(f"Somebody else has gone on with the turn in '{path}'.")
+                result = await self._record(order, ready, recorder, entries=record.entries, sink=on_event)
+                if order.pauses:  # before anybody else may write to it
+                    self._waiting.settle(path, order.agent, order.session, waits=result.status == "waiting")
+            return result
 
     async def stream(
         self,
@@ -217,6 +249,12 @@ class Interlock:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    async def property_graph(self, session: str, *, limit: int = 100) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
+        """Return the nodes and the edges of the property graph that a session works on, so many nodes of it at most."""
+        store, name = self._grants.graphs(), check_session(session)
+        nodes = await store.nodes(name, limit=limit)
+        return nodes, await store.edges(name, limit=max(10_000, limit * 10))
+
     def graph(self, name: str) -> Graph:
         """Return a graph by its name."""
         return self._find(name)[1]
@@ -236,7 +274,7 @@ class Interlock:
         agents = [load_agent(known) for known in AGENTS]
         for agent in agents:
             if agent.name == name:
-                return agent, _entry(agent, None)
+                return agent, entry_of(agent, None)
         for agent in agents:
             for graph in agent.graphs:
                 if graph.name == name:
@@ -298,8 +336,9 @@ class Interlock:
                 shut = self._gate(agent, inner, lets_out=False, inside=inside)
                 prepared = _Ready(shut, self._compiled(inner, shut))
             ready[capability] = ReadySubgraph(subgraph, prepared.gate, prepared.compiled)
-        grants = self._grants.of(agent, tuple(one for one in graph.capabilities if one not in behind)) if lets_out else None
-        return Gate(graph, grants, subgraphs=ready)
+        composed = self._grants.composed(agent, graph.capabilities, is_open=lets_out)
+        plain = tuple(one for one in graph.capabilities if one not in behind and one not in composed)
+        return Gate(graph, self._grants.of(agent, plain) if lets_out else None, subgraphs=ready, composed=composed)
 
     def _admit(
         self, agent: str | Graph, given: str | Mapping[str, Any], *, session: str | None, role: str | None, turn: str
@@ -307,9 +346,10 @@ class Interlock:
         """Find out what a turn is about; return why it cannot be taken."""
         try:
             chosen = load_agent(agent) if isinstance(agent, str) else agent_of(agent)
-            graph = _entry(chosen, role)
+            graph = entry_of(chosen, role)
             session = turn if session is None else check_session(session)
-            values = graph.state.admit(chosen.admit(self._checked(given), session))
+            given = self._checked(given, may_be_empty=chosen.answers_empty)
+            values = graph.state.admit(chosen.admit(given, session) if chosen.admit is not None else _named(graph, given))
             order = Order(
                 agent=chosen.name,
                 graph=graph,
@@ -319,6 +359,7 @@ class Interlock:
                 given=values,
                 reply=chosen.reply,
                 in_session=chosen.has_sessions,
+                pauses=chosen.pauses,
                 partial=chosen.partial,
             )
             ready = self._prepare(chosen, graph)
@@ -336,11 +377,11 @@ class Interlock:
         store = self._grants.kept(order.graph, gate.fingerprint) if is_open else None
         return KeptSession(order.graph, agent.keeps, store, session=order.session, turn=order.turn)
 
-    def _checked(self, given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    def _checked(self, given: str | Mapping[str, Any], *, may_be_empty: bool) -> str | Mapping[str, Any]:
         """Refuse input that no agent could take."""
         limit = self.settings.max_input_bytes
         if isinstance(given, str):
-            return check_text(given, max_bytes=limit)
+            return given if may_be_empty and not given.strip() else check_text(given, max_bytes=limit)
         if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
             raise InputSchema(f"The input is a '{type(given).__name__}': pass text, or a mapping of the fields that the graph takes.")
         for value in given.values():
@@ -358,14 +399,22 @@ class Interlock:
         return replace(self._terms, watchers=watchers) if watchers else self._terms
 
     async def _record(
-        self, order: Order, ready: _Ready, recorder: Recorder, *, entries: Iterable[Entry] = (), sink: Sink | None
+        self,
+        order: Order,
+        ready: _Ready,
+        recorder: Recorder,
+        *,
+        entries: Iterable[Entry] = (),
+        sink: Sink | None,
+        to_the_end: bool = True,
     ) -> TurnResult:
-        """Take a turn that is written down."""
+        """Take a turn that is written down; of one whose record goes with it only what it would be gone on with from."""
         events: list[Event] = []
         ledger = Ledger(order.turn, entries=entries, keep=recorder.keep)
-        taken = Turn(order, ready.gate, terms=self._watched_terms(), sink=_both(events, sink), ledger=ledger)
-        result = await taken.run(ready.compiled)
-        recorder.end(Ending.of(result, events))
+        heard = _both(events, sink) if to_the_end else sink
+        result = await Turn(order, ready.gate, terms=self._watched_terms(), sink=heard, ledger=ledger).run(ready.compiled)
+        if to_the_end and result.status != "waiting":  # else it has not ended
+            recorder.end(Ending.of(result, events))
         return result
 
     def _order(self, record: Record, graph: Graph | None) -> tuple[Agent, Order]:
@@ -374,7 +423,7 @@ class Interlock:
         if graph is None and heading.agent not in AGENTS:
             raise RecordInvalid(f"The record is of '{heading.agent}', a graph of your own. Fix: name it, by '--graph MODULE:GRAPH'.")
         chosen = load_agent(heading.agent) if graph is None else agent_of(graph)
-        return chosen, heading.order(chosen, _entry(chosen, heading.role))
+        return chosen, heading.order(chosen, entry_of(chosen, heading.role))
 
 
 def _both(events: list[Event], sink: Sink | None) -> Sink:
@@ -388,8 +437,20 @@ def _both(events: list[Event], sink: Sink | None) -> Sink:
     return hear
 
 
-def _entry(agent: Agent, role: str | None) -> Graph:
+def _named(graph: Graph, given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put text into the one field that a graph takes."""
+    if not isinstance(given, str):
+        return given
+    if len(graph.state.takes) != 1:
+        raise InputSchema(f"Graph '{graph.name}' takes {len(graph.state.takes)} fields, so pass a mapping instead of text.")
+    return {graph.state.takes[0]: given}
+
+
+def entry_of(agent: Agent, role: str | None) -> Graph:
+    """Return the graph that a role enters. Raises RoleUnknown for one that enters none."""
     if role not in agent.entries:
         roles = ", ".join(f"'{known}'" for known in agent.entries if known is not None) or "no roles"
+        if role is None:
+            raise RoleUnknown(f"Agent '{agent.name}' is entered by a role: {roles}. Fix: name it, by '--as ROLE' or 'role='.")
         raise RoleUnknown(f"Agent '{agent.name}' has no entry for role '{role}'. It has {roles}.")
     return agent.entries[role]

@@ -48,7 +48,7 @@ def module(tmp_path: Path) -> str:
 def test_agents_lists_every_agent_on_a_line(interlock: Command):
     ran = interlock("agents")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == ["sam", "desk", "analyst"]
+    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == ["sam", "desk", "analyst", "gateway", "puntini"]
 
 
 def test_no_command_and_help_list_the_commands(interlock: Command):

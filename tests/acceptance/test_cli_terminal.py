@@ -147,10 +147,13 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
         "        Germany       4,292,597.22\n",
         "        ... and 5 more\n",
         "query_denied",
+        "  tool  read_file  ",
+        "        5. added Apollo -[HAS_TASK]-> Design",
+        "  holds only what the supervisor sends crosses the bridge",
     ):
         assert said in tour
     assert "planning_retry" not in tour
-    assert lines[-1] == "Next: .venv/bin/interlock chat analyst, or chat desk"
+    assert lines[-1] == "Next: .venv/bin/interlock chat analyst, chat desk, or chat puntini"
 
 
 def test_a_person_sees_why_a_turn_failed(terminal: Terminal):

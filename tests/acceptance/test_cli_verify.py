@@ -61,7 +61,7 @@ def test_everything_that_is_promised_holds_with_its_proof(interlock: Command):
     verified = json.loads(ran.stdout)
     assert verified.keys() == {"ok", "agents"}
     assert verified["ok"] is True
-    assert verified["agents"].keys() == {"sam", "desk", "analyst"}
+    assert verified["agents"].keys() == {"sam", "desk", "analyst", "gateway", "puntini"}
     for verdict in (verdict for verdicts in verified["agents"].values() for verdict in verdicts):
         assert verdict.keys() == {"invariant", "holds", "proof"}
         assert verdict["holds"] is True
@@ -69,6 +69,8 @@ def test_everything_that_is_promised_holds_with_its_proof(interlock: Command):
     assert len(verified["agents"]["sam"]) == 9
     assert len(verified["agents"]["desk"]) == 15 + 9
     assert len(verified["agents"]["analyst"]) == 3 + 10
+    assert len(verified["agents"]["gateway"]) == 6 + 6
+    assert len(verified["agents"]["puntini"]) == 3 + 7
 
 
 def test_one_agent_is_verified_line_by_line(interlock: Command):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,10 @@ class DoctoredLab:
         self._doctor = doctor
         self._lab = EngineLab(load_agent("sam"), Path("nowhere"))
 
-    async def observe(self, text: str, *replies: Any, session: str | None = None) -> Sequence[Observed]:
-        first, *others = await self._lab.observe(text, *replies, session=session)
+    async def observe(
+        self, text: str | Mapping[str, Any], *replies: Any, session: str | None = None, role: str | None = None, **settings: Any
+    ) -> Sequence[Observed]:
+        first, *others = await self._lab.observe(text, *replies, session=session, role=role, **settings)
         return [first, *map(self._doctor, others)]
 
     async def observe_at_once(self, text: str, *replies: Any, session: str, times: int) -> Sequence[Observed]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-__all__ = ["EventProgress", "SystemClock", "SystemIds"]
+__all__ = ["EventProgress", "SystemClock", "SystemIds", "SystemPatience"]
 
 
 class SystemClock:
@@ -24,6 +25,14 @@ class SystemIds:
     async def new(self) -> str:
         """Return an identifier that was never returned before."""
         return os.urandom(16).hex()
+
+
+class SystemPatience:
+    """Waits by the machine's time."""
+
+    async def wait(self, seconds: float) -> None:
+        """Let so much time pass."""
+        await asyncio.sleep(seconds)
 
 
 class EventProgress:

@@ -21,9 +21,10 @@ class Prompts:
 
     def asked(self, payload: str, *names: str) -> tuple[Message, ...]:
         """Make what is put to a model: these prompts from the system, the payload from the user."""
-        return Message(role="system", text="\n\n".join(map(self._text, names))), Message(role="user", text=payload)
+        return Message(role="system", text="\n\n".join(map(self.text, names))), Message(role="user", text=payload)
 
-    def _text(self, name: str) -> str:
+    def text(self, name: str) -> str:
+        """Return a prompt."""
         if name not in self._read:
             self._read[name] = (self._folder / f"{name}.md").read_text(encoding="utf-8").strip()
         return self._read[name]

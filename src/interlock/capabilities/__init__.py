@@ -3,10 +3,12 @@
 from interlock.capabilities.backend import ModelBackend, ModelRequest, ModelResponse
 from interlock.capabilities.capability import Capability
 from interlock.capabilities.clock import Clock
+from interlock.capabilities.human import Human, Question
 from interlock.capabilities.ids import Ids
 from interlock.capabilities.media import Images, Transcriber
 from interlock.capabilities.memory import Memory, MemoryReader, MemoryWriter
 from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool, ToolCall, Usage
+from interlock.capabilities.patience import Patience
 from interlock.capabilities.policy import Policy, Verdict
 from interlock.capabilities.profiles import Profile, Profiles
 from interlock.capabilities.progress import Progress
@@ -17,6 +19,7 @@ __all__ = [
     "Capability",
     "Clock",
     "Decision",
+    "Human",
     "Ids",
     "Images",
     "Memory",
@@ -28,11 +31,13 @@ __all__ = [
     "ModelReply",
     "ModelRequest",
     "ModelResponse",
+    "Patience",
     "Piece",
     "Policy",
     "Profile",
     "Profiles",
     "Progress",
+    "Question",
     "SessionReader",
     "SessionStore",
     "SessionWriter",

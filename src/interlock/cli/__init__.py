@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from interlock.cli import agents, chat, doctor, replay, run, show, tour, verify
+from interlock.cli import agents, chat, doctor, graph, replay, run, show, tour, verify
 from interlock.cli.screen import fail, print_error
 from interlock.errors import InterlockError
 
@@ -27,6 +27,7 @@ app.command(name="agents")(agents.agents)
 app.command(name="show")(show.show)
 app.command(name="run")(run.run)
 app.command(name="chat")(chat.chat)
+app.command(name="graph")(graph.graph)
 app.command(name="replay")(replay.replay)
 app.command(name="verify")(verify.verify)
 app.command(name="tour")(tour.tour)

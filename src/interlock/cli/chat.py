@@ -15,13 +15,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from interlock.cli.live import Live, as_text
+from interlock.cli.people import chosen, options_of
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
-from interlock.runtime.events import Event
+from interlock.runtime.events import Event, Sink
 from interlock.runtime.plain import plain
 from interlock.runtime.turn import TurnResult
-from interlock.wiring import Interlock
+from interlock.wiring import Interlock, entry_of, load_agent
 
 __all__ = ["chat"]
 
@@ -44,6 +45,8 @@ def chat(  # noqa: PLR0917 - the command line's options
 ) -> None:
     """Talk to an agent, line by line: its answer as it comes, and the node that it is in. Ctrl-C ends a turn, Ctrl-D the chat."""
     app = open_app(grants, model=model, engine=engine)
+    if ":" not in agent:
+        entry_of(load_agent(agent), role)
     asyncio.run(closing(app, Chat(app, agent, session=session, role=role).talk()))
 
 
@@ -92,7 +95,7 @@ class Chat:
             if live is not None:
                 live.hear(event)
 
-        turn = asyncio.ensure_future(self._app.run(self._target, text, session=self._session, role=self._role, on_event=hear))
+        turn = asyncio.ensure_future(self._taken(text, hear))
         try:
             with _interrupting(turn), live or contextlib.nullcontext():
                 result = await turn
@@ -109,6 +112,24 @@ class Chat:
             live.show(result)
         else:
             _print(result)
+        self._show_options(result)
+        if result.status == "success" and result.metadata.get("next"):  # what a person has chosen is for another turn
+            await self._take(str(result.metadata["next"]))
+
+    async def _taken(self, text: str, hear: Sink) -> TurnResult:
+        """Take a turn, or go on with the one that waits for what is said."""
+        last = self._last
+        if last is None or last.status != "waiting":
+            return await self._app.run(self._target, text, session=self._session, role=self._role, on_event=hear)
+        options: list[str] = last.metadata["waiting"]["options"]
+        return await self._app.answer(self._target, chosen(text, options), session=last.session, on_event=hear)
+
+    def _show_options(self, result: TurnResult) -> None:
+        for line in list(options_of(result))[:-1]:
+            if is_terminal():
+                self._screen.print(Text(safe(line)))
+            else:
+                print_line(safe(line))
 
     def _show_state(self) -> None:
         if self._last is not None:

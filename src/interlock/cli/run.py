@@ -16,6 +16,7 @@ import typer
 from rich.text import Text
 
 from interlock.cli.live import Live, as_text
+from interlock.cli.people import options_of
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
@@ -39,21 +40,29 @@ def run(  # noqa: PLR0917 - the command line's options
     role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
     grants: GrantsOption = None,
     file: Annotated[Path | None, typer.Option(help="An audio or image file to send instead of text.")] = None,
+    answer: Annotated[str | None, typer.Option(help="What a person says to a turn of the session that waits for it.")] = None,
     record: Annotated[Path | None, typer.Option(help="A new file to write the turn to, for 'interlock replay'.")] = None,
 ) -> None:
     """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
     if text is not None and file is not None:
         raise typer.BadParameter("Pass TEXT or '--file', not both.")
+    if answer is not None and (text is not None or file is not None or session is None or record is not None):
+        raise typer.BadParameter("'--answer' goes with '--session', and with neither TEXT, '--file' nor '--record'.")
     if as_json and events:
         raise typer.BadParameter("'--json' and '--events' exclude each other: the last event has the result.")
     try:
         app = open_app(grants, model=model, engine=engine)
         chosen, limit = target(agent), app.settings.max_input_bytes
-        given = _read_file(file, limit) if file is not None else _read_text(text, limit)
+        given = "" if answer is not None else _read_file(file, limit) if file is not None else _read_text(text, limit)
         live = Live(console()) if is_terminal() and not as_json and not events else None
         told = _print_event if events else live.hear if live is not None else None
         with live or contextlib.nullcontext():
-            result = asyncio.run(closing(app, app.run(chosen, given, session=session, role=role, on_event=told, record=record)))
+            taken = (
+                app.answer(chosen, answer, session=session, on_event=told)
+                if answer is not None and session is not None
+                else app.run(chosen, given, session=session, role=role, on_event=told, record=record)
+            )
+            result = asyncio.run(closing(app, taken))
     except InterlockError as error:
         if as_json:
             print_json(_refused(agent, session, error))
@@ -83,9 +92,13 @@ def show_result(result: TurnResult, live: Live | None = None) -> None:
         if result.error is not None:
             print_error(f"{result.error.code}: {safe(result.error.message)}")
         print_line(safe(as_text(result.output)))
+        for line in options_of(result):
+            print_line(safe(line))
         return
     screen = console()
     (live or Live(screen)).show(result)
+    for line in options_of(result):
+        screen.print(Text(safe(line)))
     screen.print(Text(as_path(result.path), style="dim"))
 
 

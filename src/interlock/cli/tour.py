@@ -73,13 +73,14 @@ class Tour:
         await self._replay()
         await self._ask_local()
         self._screen.print("\nEverything: [bold].venv/bin/interlock --help[/]; docs/tutorial.md")
-        self._screen.print("Next: [bold].venv/bin/interlock chat analyst[/], or [bold]chat desk[/]")
+        self._screen.print("Next: [bold].venv/bin/interlock chat analyst[/], [bold]chat desk[/], or [bold]chat puntini[/]")
         return 0 if self._as_expected else 1
 
     async def _play(self, app: Interlock, agent: Agent, scene: Scene, *, in_full: bool) -> None:
         """Show one turn: what goes in, what happens on the way, what comes out."""
         self._heading(scene.title)
-        self._line("in", Text(safe(_short(scene.text, 70 if scene.text.startswith("data:") else 300))))
+        who = "" if scene.role is None else f"{scene.role}: "
+        self._line("in", Text(who + safe(_short(scene.text, 70 if scene.text.startswith("data:") else 300))))
         start = perf_counter()
         self._tools = Tools()
         result = await self._take(app, agent, scene, on_event=self._show_step if in_full else self._show_tool)
@@ -91,9 +92,9 @@ class Tour:
 
     async def _take(self, app: Interlock, agent: Agent, scene: Scene, *, on_event: Sink | None) -> TurnResult:
         if not scene.settings:
-            return await app.run(agent.name, scene.text, session=scene.session, on_event=on_event)
+            return await app.run(agent.name, scene.text, session=scene.session, role=scene.role, on_event=on_event)
         async with Interlock(self._settings.model_copy(update=dict(scene.settings))) as other:
-            return await other.run(agent.name, scene.text, session=scene.session, on_event=on_event)
+            return await other.run(agent.name, scene.text, session=scene.session, role=scene.role, on_event=on_event)
 
     def _show_step(self, event: Event) -> None:
         node = event["metadata"].get("langgraph_node")

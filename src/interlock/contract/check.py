@@ -37,6 +37,7 @@ class Declaration:
     rows: Sequence[Row]
     steps: int
     takes: tuple[str, ...] | None
+    takes_inside: tuple[str, ...]
     gives: str | None
     forbids: tuple[type, ...]
 
@@ -67,7 +68,7 @@ class _Builder:
         self._flow(nodes, entry)
         takes = self._surface(fields)
         self._stop_on_problems()
-        return State(self.declared.state, fields, takes=takes), nodes, entry
+        return State(self.declared.state, fields, takes=takes, takes_inside=self.declared.takes_inside), nodes, entry
 
     def _stop_on_problems(self) -> None:
         if self.problems:
@@ -385,10 +386,14 @@ class _Builder:
 
     def _surface(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
         takes, gives = self.declared.takes, self.declared.gives
-        for name in takes or ():
+        for name in (*(takes or ()), *self.declared.takes_inside):
             if name not in fields:
                 says = f"it takes '{name}', which is not a field of the state."
                 self.say("unknown_field", says, _suggest(name, fields, "rename it in 'takes'"), field=name)
+        for name in self.declared.takes_inside:
+            if takes is None or name in takes:
+                says = f"it takes '{name}' from everybody, and from graphs alone."
+                self.say("taken_twice", says, "leave it out of 'takes', or of 'takes_inside'.", field=name)
         if gives is not None and gives not in fields:
             says = f"it gives '{gives}', which is not a field of the state."
             self.say("unknown_field", says, _suggest(gives, fields, "rename it in 'gives'"), field=gives)

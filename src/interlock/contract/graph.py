@@ -21,8 +21,9 @@ DEFAULT_STEPS = 100
 class Graph:
     """Rows that are known to keep their contracts: a graph that breaks a rule is never made.
 
-    `takes` names the fields that a caller may set (all, if it is not given), `gives` the field that is the graph's
-    result, `steps` how many nodes a turn may run, `forbids` the capabilities that no node of this graph may be granted.
+    `takes` names the fields that a caller may set (all, if it is not given), `takes_inside` those that only a graph may
+    that this one is granted to, `gives` the field that is the graph's result, `steps` how many nodes a turn may run,
+    `forbids` the capabilities that no node of this graph may be granted.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Graph:
         entry: Target,
         nodes: Sequence[Row],
         takes: Sequence[str] | None = None,
+        takes_inside: Sequence[str] = (),
         gives: str | None = None,
         steps: int = DEFAULT_STEPS,
         forbids: Sequence[type] = (),
@@ -44,6 +46,7 @@ class Graph:
             rows=tuple(nodes),
             steps=steps,
             takes=None if takes is None else tuple(takes),
+            takes_inside=tuple(takes_inside),
             gives=gives,
             forbids=tuple(forbids),
         )
@@ -90,6 +93,7 @@ class Graph:
             "entry": self.entry,
             "steps": self.steps,
             "takes": self.state.takes,
+            **({"takes_inside": self.state.takes_inside} if self.state.takes_inside else {}),
             "gives": self.gives,
             "forbids": [capability.__name__ for capability in self.forbids],
             "state": {

@@ -180,12 +180,14 @@ def _default(state: type[Any], name: str, info: FieldInfo | None) -> Starter | N
 class State:
     """The fields of a graph's state, with the operations that both engines share."""
 
-    def __init__(self, kind: type, fields: Mapping[str, Field], *, takes: tuple[str, ...]) -> None:
+    def __init__(self, kind: type, fields: Mapping[str, Field], *, takes: tuple[str, ...], takes_inside: tuple[str, ...] = ()) -> None:
         self.kind = kind
         self.fields = dict(fields)
         self.takes = takes
-        self._admit: Validator = validator("Input", {n: fields[n].annotated for n in takes}, partial=True)
-        self._admits_copies = all(copied_by_validation(fields[name].hint) for name in takes)
+        self.takes_inside = takes_inside
+        taken = (*takes, *takes_inside)
+        self._admit: Validator = validator("Input", {n: fields[n].annotated for n in taken}, partial=True)
+        self._admits_copies = all(copied_by_validation(fields[name].hint) for name in taken)
         self.names = frozenset(fields)
         self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
         self.secret = frozenset(name for name, field in fields.items() if is_secret(field.declared))
@@ -206,12 +208,12 @@ class State:
         """The fields as a TypedDict, any of which may be missing."""
         return make_record("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
 
-    def admit(self, given: Mapping[str, Any]) -> Values:
-        """Take input from outside: known fields that are open to callers, of exactly their types."""
+    def admit(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
+        """Take input from outside, or from a graph that this one is inside: known fields that are open to it, of exactly their types."""
         for name in given:
             if name not in self.fields:
                 raise InputSchema(f"Field '{name}' is unknown; this graph takes {_listed(self.takes)}.")
-            if name not in self.takes:
+            if name not in self.takes and not (inside and name in self.takes_inside):
                 raise InputSchema(f"Field '{name}' cannot be set from outside; this graph takes {_listed(self.takes)}.")
         admitted = attempt(self._admit, dict(given))
         if isinstance(admitted, ValidationError):

@@ -114,7 +114,7 @@ class LangGraphGraph:
     async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
         begins: Any = given
-        if kept or not given:
+        if kept or not given or not given.keys() <= set(self._graph.state.takes):
             values = self._graph.state.begin(given, kept)
             reduced = self._graph.state.reduced
             update = {name: _Begun(value) if name in reduced else value for name, value in values.items()}

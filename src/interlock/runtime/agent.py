@@ -18,7 +18,7 @@ __all__ = ["Agent", "Scene"]
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A telling turn for the tour: what is said, the code of the error it ends in, if it does, and settings of its own.
+    """A telling turn for the tour: what is said, by whom, the code of the error it ends in, if it does, and settings of its own.
 
     Scenes that name the same session are a conversation.
     """
@@ -27,6 +27,7 @@ class Scene:
     text: str
     error: str | None = None
     session: str | None = None
+    role: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -34,26 +35,30 @@ class Scene:
 class Agent:
     """A named agent.
 
-    `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text, or fields, and
-    the session id into input fields, `reply` turns the final state into the reply. `offline` are the rules that stand in
-    for a model, `document` the architecture document that the rows are held to, `invariants` what it promises beyond its
-    contracts, `scenes` the turns that the tour shows, `subgraphs` the capabilities behind which a graph of its own stands. Where it
-    `has_sessions`, turns of one session follow one another. `keeps` are the fields that outlive a turn: they are saved when a turn
-    succeeds, and there when the next one of the session begins. `partial` makes what can be said after a turn that did not succeed,
-    from the state that it reached and the text that its model had streamed.
+    `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text, or fields, and the
+    session id into input fields (without it text goes into the one field that the graph takes), `reply` turns the final
+    state into the reply. `offline` are the rules that stand in for a model, `document` the architecture document that the
+    rows are held to, `invariants` what it promises beyond its contracts, `scenes` the turns that the tour shows,
+    `subgraphs` the capabilities behind which a graph of its own stands. Where it `has_sessions`, turns of one session
+    follow one another. Where it `pauses`, a turn may wait for a person. `keeps` are the fields that outlive a turn: they
+    are saved when a turn succeeds, and there when the next one of the session begins. `partial` makes what can be said
+    after a turn that did not succeed, from the state that it reached and the text that its model had streamed. Text that is
+    empty is refused unless it `answers_empty`.
     """
 
     name: str
     summary: str
     graphs: Sequence[Graph]
     entries: Mapping[str | None, Graph]
-    admit: Callable[[str | Mapping[str, Any], str], Mapping[str, Any]]
     reply: Callable[[Mapping[str, Any]], Reply]
+    admit: Callable[[str | Mapping[str, Any], str], Mapping[str, Any]] | None = None
+    answers_empty: bool = False
     offline: Rules = field(default_factory=Rules)
     document: Path | None = None
     invariants: Sequence[Invariant] = ()
     scenes: Sequence[Scene] = ()
     subgraphs: Mapping[type, Subgraph] = field(default_factory=dict[type, Subgraph])
     has_sessions: bool = False
+    pauses: bool = False
     keeps: Sequence[str] = ()
     partial: Callable[[Mapping[str, Any], str], Any] | None = None

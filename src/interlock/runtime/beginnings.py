@@ -57,15 +57,15 @@ def _letters(pattern: str, position: int) -> tuple[str, int]:
 class Looker:
     """Looks for any of some texts, and for the beginning of one at the end of what it looks at."""
 
-    __slots__ = ("_search", "_whole")
+    __slots__ = ("_whole", "search")
 
     def __init__(self, texts: frozenset[str]) -> None:
         self._whole = texts
-        self._search = re.compile(_tree(sorted(texts), at_end=False) if texts else _NOTHING).search
+        self.search = re.compile(_tree(sorted(texts), at_end=False) if texts else _NOTHING).search
 
     def clear(self, text: str) -> int:
         """Return up to where a text has nothing to do with a secret; -1 where it has to be looked at more closely."""
-        found = self._search(text)
+        found = self.search(text)
         if found is None:
             return len(text)
         return -1 if found[0] in self._whole else found.start()

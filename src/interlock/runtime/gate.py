@@ -14,6 +14,7 @@ from interlock.contract import Graph
 from interlock.contract.node import Node
 from interlock.contract.shapes import note, render
 from interlock.errors import ContractError, Problem, ReplayDiverged
+from interlock.runtime.composed import Composed, ComposedMethod, composed_problems, wanted
 from interlock.runtime.method import Method
 from interlock.runtime.scope import Scope
 from interlock.runtime.streaming import Stream
@@ -31,15 +32,20 @@ class _Handle:
         self._scope = scope
 
 
-def _handle_class(capability: type, adapter: object | None) -> type[_Handle]:
+def _handle_class(capability: type, adapter: object | None, *, is_open: bool) -> type[_Handle]:
     """Make the class of the handles on one adapter. The adapter itself cannot be reached through them."""
-    body = {name: _way(_method(capability, name, adapter)) for name in methods(capability)}
+    body = {name: _way(_method(capability, name, adapter, is_open=is_open)) for name in methods(capability)}
     return type(capability.__name__, (_Handle,), {"__slots__": (), **body})
 
 
-def _method(capability: type, name: str, adapter: object | None) -> Method | GraphMethod:
+def _method(capability: type, name: str, adapter: object | None, *, is_open: bool) -> Method | GraphMethod:
     if isinstance(adapter, ReadySubgraph):
         return GraphMethod(capability, name, adapter)
+    if isinstance(adapter, Composed):
+        made = getattr(adapter.adapter, name)
+        parts = {parameter: (part, adapter.parts[part] if is_open else None) for parameter, part in wanted(made).items()}
+        handles = {parameter: _handle_class(*part, is_open=is_open) for parameter, part in parts.items()}
+        return ComposedMethod(capability, name, made, handles)
     return Method(capability, name, _nobody if adapter is None else getattr(adapter, name))
 
 
@@ -75,21 +81,29 @@ class Gate:
     """A graph's capabilities, each granted exactly once, handed to nodes for as long as they run.
 
     A gate without grants lets nothing out: it is for turns whose ledger has every call. `subgraphs` are the graphs that
-    stand behind a capability; what they do to the world passes gates of their own.
+    stand behind a capability; what they do to the world passes gates of their own. `composed` are the capabilities that
+    are made of others; what they do with those passes this gate.
     """
 
     def __init__(
-        self, graph: Graph, grants: Mapping[type, object] | None, *, subgraphs: Mapping[type, ReadySubgraph] | None = None
+        self,
+        graph: Graph,
+        grants: Mapping[type, object] | None,
+        *,
+        subgraphs: Mapping[type, ReadySubgraph] | None = None,
+        composed: Mapping[type, Composed] | None = None,
     ) -> None:
         inner = {capability: ready for capability, ready in (subgraphs or {}).items() if capability in graph.capabilities}
+        made_of = {capability: one for capability, one in (composed or {}).items() if capability in graph.capabilities}
+        problems = [problem for capability, one in made_of.items() for problem in composed_problems(graph.name, capability, one)]
         if grants is not None:
-            problems = [
-                problem for capability in graph.capabilities for problem in _problems(graph, capability, grants) if capability not in inner
-            ]
-            if problems:
-                raise ContractError(problems)
-        adapters: dict[type, object] = {**(grants or {}), **inner}
-        handles = {capability: _handle_class(capability, adapters.get(capability)) for capability in graph.capabilities}
+            plain = [capability for capability in graph.capabilities if capability not in inner and capability not in made_of]
+            problems += [problem for capability in plain for problem in _problems(graph, capability, grants)]
+        if problems:
+            raise ContractError(problems)
+        adapters: dict[type, object] = {**(grants or {}), **inner, **made_of}
+        is_open = grants is not None
+        handles = {capability: _handle_class(capability, adapters.get(capability), is_open=is_open) for capability in graph.capabilities}
         self._handles = {node.name: {grant.parameter: handles[grant.capability] for grant in node.grants} for node in graph.nodes.values()}
         self.names: frozenset[str] = graph.state.names.union(*(ready.gate.names for ready in inner.values()))
         """The names of all fields, those of inner graphs too."""

@@ -63,4 +63,6 @@ def configure(level: str, redactor: Redactor) -> None:
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines(as_json=not sys.stderr.isatty(), redactor=redactor))
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    LOGGER.setLevel(level.upper())
+    # What others have to tell in detail may name anything, such as paths of this machine.
+    logging.basicConfig(level=max(logging.WARNING, LOGGER.level), handlers=[handler], force=True)

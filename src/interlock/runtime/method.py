@@ -28,6 +28,7 @@ from interlock.errors import (
     ContractViolation,
     InterlockError,
     ModelTimeout,
+    PersonAwaited,
     TurnError,
 )
 from interlock.runtime.budget import Budget, Heard
@@ -179,6 +180,8 @@ class Method:
         try:
             result = await self._make(scope, args, kwargs, note.listen(tell))
             recorded = codec.encode(result)
+        except PersonAwaited:
+            raise  # nothing has come of it yet
         except Exception as error:
             note.write(error=self._typed(error))
             raise

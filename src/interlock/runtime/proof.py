@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,8 +34,10 @@ class Lab(Protocol):
     `replies` are the script: see interlock.testing.ScriptedModel.
     """
 
-    async def observe(self, text: str, *replies: Any, session: str | None = None) -> Sequence[Observed]:
-        """Take the same turn on every engine; each has sessions of its own."""
+    async def observe(
+        self, text: str | Mapping[str, Any], *replies: Any, session: str | None = None, role: str | None = None, **settings: Any
+    ) -> Sequence[Observed]:
+        """Take the same turn on every engine; each has sessions of its own. `settings` are other than the default ones."""
         ...
 
     async def observe_at_once(self, text: str, *replies: Any, session: str, times: int) -> Sequence[Observed]:

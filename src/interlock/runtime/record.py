@@ -80,6 +80,7 @@ class Heading:
             given=given,
             reply=agent.reply,
             in_session=agent.has_sessions,
+            pauses=agent.pauses,
             partial=agent.partial,
         )
 
@@ -180,11 +181,11 @@ class Recorder:
 
     def keep(self, entry: Entry) -> None:
         """Write an entry, before anybody acts on its result."""
-        self._write("entry", asdict(entry))
+        self._write("entry", vars(entry))
 
     def end(self, ending: Ending) -> None:
         """Write how the turn ended."""
-        self._write("ending", asdict(ending))
+        self._write("ending", vars(ending))
 
     def _write(self, kind: str, data: Mapping[str, Any]) -> None:
         line = (json.dumps({kind: data}) + "\n").encode()

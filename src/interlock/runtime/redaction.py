@@ -186,12 +186,15 @@ class StreamRedactor:
         """Take a piece and return what can be shown now."""
         if self._is_closed:
             return ""
-        self._waiting += text
         redactor = self._redactor
         if self._known is not redactor.known:
             self._known, self._looker = redactor.known, redactor.looker()
-        if self._looker is not None and len(self._waiting) <= _GLANCE:
-            clear = self._looker.clear(self._waiting)
+        looker = self._looker
+        if looker is not None and not self._waiting and looker.search(text) is None and len(text) <= _GLANCE:
+            return text  # as nearly always
+        self._waiting += text
+        if looker is not None and len(self._waiting) <= _GLANCE:
+            clear = looker.clear(self._waiting)
             if clear >= 0:
                 shown, self._waiting = self._waiting[:clear], self._waiting[clear:]
                 return shown

@@ -76,15 +76,12 @@ class Scope:
 
     def hear_text(self, heard: Heard, text: str, model: str) -> None:
         """Count a piece that is nothing but ASCII text."""
-        if self.shared.spoken is not None:
-            self.shared.spoken.append(text)
+        shared = self.shared
+        if shared.spoken is not None:
+            shared.spoken.append(text)
         self.budget.hear_bytes(heard, len(text))
         if model:
-            self.shared.models[model] = None
-
-    def wait_again(self, wait: Wait | None, until: float, task: asyncio.Task[Any] | None) -> Wait | None:
-        """Wait for the next part of a call."""
-        return None if self._watch is None else self._watch.again(wait, until, task)
+            shared.models[model] = None
 
     def begin_wait(self, until: float | None = None) -> Wait | None:
         """Begin to wait for a part of a call, for as long as it may take."""

@@ -13,12 +13,14 @@ from interlock.runtime.events import Run
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.scope import Scope
 from interlock.runtime.secrets import text_of
-from interlock.runtime.watch import Wait
+from interlock.runtime.watch import Wait, Watch
 
 if TYPE_CHECKING:
     from interlock.runtime.method import Args, Kwargs, Method
 
 __all__ = ["Stream"]
+
+_TURNS = 32  # pieces after which others get to run
 
 
 class Stream:
@@ -34,8 +36,10 @@ class Stream:
         self._heard: Heard | None = None
         self._told: _Told | None = None
         self._wait: Wait | None = None
+        self._watch: Watch | None = None
         self._validate: Callable[[Any], Any] | None = None
         self._has_time_limit = False
+        self._count = 0
 
     def __aiter__(self) -> Stream:
         return self
@@ -52,12 +56,19 @@ class Stream:
         try:
             source = self._source or await self._begin()
             if self._has_time_limit:
-                self._wait = scope.wait_again(self._wait, await self._until(), task)
+                until = scope.budget.call_until()
+                if not until:
+                    await self._out_of_time()
+                if self._watch is not None:
+                    self._wait = self._watch.again(self._wait, until, task)
             piece = await anext(source)
             if _is_plain(piece):
                 self._hear(piece)
             else:
                 piece = self._checked(piece)
+            self._count += 1
+            if not self._count % _TURNS:
+                await asyncio.sleep(0)  # whoever reads the events gets to read some, also where the source never waits
         except StopAsyncIteration:
             await self._end()
             raise
@@ -113,19 +124,16 @@ class Stream:
         if scope.ledger is None:
             self._validate = method.validator(self._args, self._kwargs)
             self._has_time_limit = scope.budget.has_time_limit
+            self._watch = scope.shared.watch
             source = method.made(*self._args, **self._kwargs)
         else:  # which keeps its own time, and has looked at what it keeps
             source = method.recorded(scope, scope.ledger, self._args, self._kwargs)
         self._source = source
         return source
 
-    async def _until(self) -> float:
-        """Return until when the next piece may take."""
-        until = self._scope.budget.call_until()
-        if not until:
-            await asyncio.sleep(0)  # let others run: the node may try again and again
-            raise self._method.late(self._scope.budget)
-        return until
+    async def _out_of_time(self) -> None:
+        await asyncio.sleep(0)  # let others run: the node may try again and again
+        raise self._method.late(self._scope.budget)
 
     async def _end(self) -> None:
         try:

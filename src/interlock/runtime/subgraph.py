@@ -86,12 +86,13 @@ def _misfits(capability: type, subgraph: Subgraph) -> Iterator[tuple[str, str]]:
 
 def _wrong_input(name: str, given: dict[str, Any], subgraph: Subgraph) -> Iterator[tuple[str, str]]:
     state = subgraph.graph.state
-    takes = {field: state.fields[field].hint for field in state.takes if field not in subgraph.fixed}
+    open_to_us = (*state.takes, *state.takes_inside)
+    takes = {field: state.fields[field].hint for field in open_to_us if field not in subgraph.fixed}
     for field in subgraph.fixed:
-        if field not in state.takes:
+        if field not in open_to_us:
             yield f"with '{field}' fixed, which it does not take.", "leave it out."
     try:
-        state.admit({field: value for field, value in subgraph.fixed.items() if field in state.takes})
+        state.admit({field: value for field, value in subgraph.fixed.items() if field in open_to_us}, inside=True)
     except InputError as error:
         yield f"with something else fixed. {error.message}", "pass a value of the field's type."
     required = {field for field in takes if state.fields[field].start is None}
@@ -161,7 +162,7 @@ class GraphMethod:
                 bound = self._signature.bind(None, *args, **kwargs)
                 bound.apply_defaults()
                 arguments = dict(list(bound.arguments.items())[1:])
-            return self._graph.state.admit({**self._ready.subgraph.fixed, **arguments})
+            return self._graph.state.admit({**self._ready.subgraph.fixed, **arguments}, inside=True)
         except InputError as error:
             wrong = error.message
         except TypeError as error:

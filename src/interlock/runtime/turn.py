@@ -17,11 +17,12 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from interlock.capabilities.human import Question
 from interlock.contract import Graph
 from interlock.contract.codec import Write, record_writer
 from interlock.contract.state import Values
 from interlock.engine import Compiled
-from interlock.errors import ContractViolation, InterlockError, Internal, TurnError
+from interlock.errors import ContractViolation, InterlockError, Internal, PersonAwaited, TurnError
 from interlock.runtime.budget import Budget, Limits, TimeRanOut
 from interlock.runtime.events import Events, Run, Sink, Watcher, hide
 from interlock.runtime.gate import Gate
@@ -103,6 +104,8 @@ class Order:
     reply: Callable[[Mapping[str, Any]], Reply]
     in_session: bool = False
     """Whether it has to wait for other turns of its session."""
+    pauses: bool = False
+    """Whether it may wait for a person."""
     kept: KeptSession | None = None
     """What outlives the turn, for an agent that keeps something."""
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
@@ -158,6 +161,8 @@ class Turn:
         wait = None if self._shared.watch is None else self._shared.watch.begin(self._shared.budget.turn_until())
         try:
             return await (self._to_the_end(compiled, given) if self._order.kept is None else self._in_session(compiled, given, wait))
+        except PersonAwaited as awaited:
+            return self._waiting(awaited, given)
         except InterlockError as error:
             return self._failed(error, given)
         except asyncio.CancelledError:
@@ -224,6 +229,12 @@ class Turn:
         )
         state = self._reached(given)
         return self._result(Reply(status="error", error=fault, output=self._partial(state)), state)
+
+    def _waiting(self, awaited: PersonAwaited, given: Values) -> TurnResult:
+        """Make the result of a turn that stops until a person has answered."""
+        question = cast("Question", awaited.question)
+        asked = {"question": question.text, "options": list(question.options), "recommended": question.recommended}
+        return self._result(Reply(status="waiting", output=question.text, metadata={"waiting": asked}), self._reached(given))
 
     def _partial(self, state: Values) -> Any:
         """Make what can be said; where that goes wrong too, nothing: the turn has failed for a reason of its own."""

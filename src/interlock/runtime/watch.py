@@ -18,14 +18,14 @@ _AGAIN = 0.1  # seconds until something that did not end when it was told to is 
 class Wait:
     """One thing that is waited for: until when, and by which task."""
 
-    __slots__ = ("_cancelling", "_told", "deadline", "is_over", "task")
+    __slots__ = ("_told", "cancelling", "deadline", "is_over", "task")
 
     def __init__(self, task: asyncio.Task[Any], deadline: float) -> None:
         self.task = task
         self.deadline = deadline
         self.is_over = False
         self._told = 0
-        self._cancelling = task.cancelling()
+        self.cancelling = task.cancelling()
 
     def end(self) -> None:
         """Stop waiting: the time is up."""
@@ -40,14 +40,9 @@ class Wait:
         if self.is_over:
             self.settle()
 
-    def again(self, deadline: float) -> None:
-        """Wait for something else."""
-        self.deadline = deadline
-        self._cancelling = self.task.cancelling()
-
     def was_ended(self) -> bool:
         """Tell whether a cancellation is this wait's doing and nobody else's."""
-        return self.is_over and self.settle() <= self._cancelling
+        return self.is_over and self.settle() <= self.cancelling
 
     def settle(self) -> int:
         """Take back what this wait asked of the task; return how many others want it to end."""
@@ -60,12 +55,13 @@ class Wait:
 class Watch:
     """Ends waits whose time is up."""
 
-    __slots__ = ("_loop", "_timer", "_waits")
+    __slots__ = ("_armed", "_loop", "_timer", "_waits")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waits: set[Wait] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._armed = math.inf
 
     def begin(self, deadline: float) -> Wait:
         """Wait for something in the current task."""
@@ -81,8 +77,9 @@ class Watch:
             if wait is not None:
                 self.end(wait)
             return self.begin(deadline)
-        wait.again(deadline)
-        if self._timer is None or deadline < self._timer.when():
+        wait.deadline = deadline
+        wait.cancelling = wait.task.cancelling()
+        if self._timer is None or deadline < self._armed:
             self._arm(deadline)
         return wait
 
@@ -100,6 +97,7 @@ class Watch:
 
     def _arm(self, deadline: float) -> None:
         self.close()
+        self._armed = deadline
         self._timer = self._loop.call_at(deadline, self._look)
 
     def _look(self) -> None:

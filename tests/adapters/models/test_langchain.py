@@ -223,9 +223,9 @@ def test_a_model_is_a_provider_and_a_name(name: str) -> None:
 
 
 def test_a_provider_that_is_not_installed_says_what_to_install() -> None:
-    assert "langchain_anthropic" not in sys.modules
-    with pytest.raises(SettingsInvalid, match=r"pip install langchain-anthropic$"):
-        open_provider("anthropic:claude", base_url=None, api_key="sk-secret", **OPTIONS)
+    assert "langchain_groq" not in sys.modules
+    with pytest.raises(SettingsInvalid, match=r"pip install langchain-groq$"):
+        open_provider("groq:llama", base_url=None, api_key="sk-secret", **OPTIONS)
 
 
 def test_a_provider_that_nobody_knows_is_a_wrong_setting() -> None:

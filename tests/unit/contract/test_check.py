@@ -264,6 +264,7 @@ CASES = [
     Case("unknown_field", alone(reads_unheard_of), "reads_unheard_of", "weather", "'text', 'size', 'kind'"),
     Case("unknown_field", lambda: letters(row(finish, Done=END), takes=["txet"]), field="txet", says="takes"),
     Case("unknown_field", lambda: letters(row(finish, Done=END), gives="sise"), field="sise", says="gives"),
+    Case("taken_twice", lambda: letters(row(finish, Done=END), takes=["text"], takes_inside=["text"]), field="text", says="graphs alone"),
     Case("differing_type", alone(reads_as_bytes), "reads_as_bytes", "text", "as 'bytes', but the state has 'str'"),
     Case("differing_type", alone(reads_too_narrow), "reads_too_narrow", "kind", "Literal['short', 'long']"),
     Case(

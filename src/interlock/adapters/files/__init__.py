@@ -1,0 +1,1 @@
+"""Files for workers: a folder that they cannot leave."""

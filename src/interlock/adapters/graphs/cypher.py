@@ -1,0 +1,287 @@
+"""The words of Cypher: a text split into tokens that every database would split the same way, and the names that a reading query may use.
+
+Where two databases disagree on where a token ends (an escape that is undone before reading, two strings without a space between them, a
+comment, a letter that only looks like one of a keyword) the text is refused, so what is looked at is what is run.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Literal
+
+from interlock.errors import QueryDenied
+
+__all__ = [
+    "BOUNDED",
+    "CAST_TYPES",
+    "FORBIDDEN",
+    "FUNCTIONS",
+    "LAMBDAS",
+    "MAX_LENGTH",
+    "MAX_NAME",
+    "MAX_TOKENS",
+    "QUANTIFIERS",
+    "RESERVED",
+    "Dialect",
+    "Kind",
+    "Token",
+    "is_name",
+    "shown",
+    "tokens",
+]
+
+Dialect = Literal["ladybug", "neo4j"]
+
+MAX_LENGTH = 20_000
+"""How many characters a query may have."""
+
+MAX_TOKENS = 3_000
+"""How many words, values and signs a query may have."""
+
+MAX_NAME = 64
+"""How many characters a name may have."""
+
+_MAX_QUOTED = 60  # characters of somebody's text in a message of ours
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # categories of characters that cannot be seen, or turn others round
+_SPACES = frozenset(" \t\r\n")
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)  # letters and marks without a shape
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<space>[ \t\r\n]++)
+    | (?P<string>'(?:[^'\\]|\\[\\'"bfnrt])*+'|"(?:[^"\\]|\\[\\'"bfnrt])*+")
+    | (?P<quoted>`[^`]*+`)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*+)
+    | (?P<real>[0-9]++\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[0-9]++[eE][+-]?[0-9]++)
+    | (?P<integer>[0-9]++)
+    | (?P<parameter>\$[A-Za-z_][A-Za-z0-9_]*+)
+    | (?P<sign>\.\.|<>|<=|>=|=~|\|\||[-+*/%^=<>()\[\]{},:.|&!])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_JOINED = re.compile(r"""['"`]|[A-Za-z0-9_]|\.(?!\.)|[^\x00-\x7f]""")  # what may not stand right behind a number
+_AFTER_STRING = re.compile(r"""['"`A-Za-z0-9_]|[^\x00-\x7f]""")
+_AFTER_WORD = re.compile(r"""['"`]|[^\x00-\x7f]""")
+_COMMENTS = ("//", "/*", "*/")
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = auto()
+    QUOTED = auto()
+    STRING = auto()
+    REAL = auto()
+    INTEGER = auto()
+    PARAMETER = auto()
+    SIGN = auto()
+    END = auto()
+
+
+_KINDS: Final = {kind.name.lower(): kind for kind in Kind}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word, value or sign; a word's `folded` is in capitals, and a sign's is the sign."""
+
+    kind: Kind
+    text: str
+    folded: str
+    start: int
+
+
+def tokens(text: str) -> list[Token]:
+    """Split a query, with an END after the last token, or refuse it."""
+    _check_letters(text)
+    found: list[Token] = []
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            raise _unreadable(text, position)
+        group, end = match.lastgroup, match.end()
+        if group != "space":
+            _check_end(text, group, position, end)
+            found.append(_token(_KINDS[group], match.group(), position))
+            if len(found) > MAX_TOKENS:
+                raise QueryDenied(f"The query has more than {MAX_TOKENS:,} words and signs: ask for less at a time.")
+        position = end
+    if not found:
+        raise QueryDenied("The query is empty: write one reading query, such as MATCH (n) RETURN n LIMIT 10.")
+    found.append(Token(Kind.END, "", "", len(text)))
+    return found
+
+
+def is_name(name: str) -> bool:
+    """Say whether a name has only letters, digits and underscores, written in one way only, and no digit first."""
+    return (
+        len(name) <= MAX_NAME
+        and name.replace("_", "a").isidentifier()
+        and not any(unicodedata.category(letter) == "Pc" for letter in name if letter != "_")
+        and unicodedata.is_normalized("NFC", name)
+        and _UNSEEN.search(name) is None
+    )
+
+
+def shown(text: str) -> str:
+    """Return somebody's text as it may stand in a message: short, and without what cannot be seen."""
+    seen = "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_QUOTED])
+    return seen if len(text) <= _MAX_QUOTED else f"{seen}..."
+
+
+def _check_letters(text: str) -> None:
+    if len(text) > MAX_LENGTH:
+        raise QueryDenied(f"The query has {len(text):,} characters; {MAX_LENGTH:,} are taken.")
+    for letter in text:
+        if letter not in _SPACES and not (letter.isascii() and letter.isprintable()) and unicodedata.category(letter) in _HIDDEN:
+            raise QueryDenied(
+                f"The query has the character U+{ord(letter):04X}, which cannot be seen: leave it out, or pass the text as a parameter."
+            )
+    if "\\u" in text or "\\U" in text:  # Neo4j undoes it before it looks for the end of a string
+        raise QueryDenied(r"A query may not have '\u': write the character itself, or pass the text as a parameter.")
+
+
+def _token(kind: Kind, text: str, position: int) -> Token:
+    if kind is Kind.WORD:
+        folded = text.upper()
+        if folded in FORBIDDEN:
+            raise QueryDenied(f"A query only reads: it may not have '{shown(text)}'. If that is a name, put it in backticks.")
+        return Token(kind, text, folded, position)
+    if kind is Kind.PARAMETER and text[1:].upper() in FORBIDDEN:
+        raise QueryDenied(f"A parameter may not be called '{shown(text[1:])}': give it another name.")
+    if kind is Kind.QUOTED:
+        _check_quoted(text[1:-1])
+    return Token(kind, text, text if kind is Kind.SIGN else "", position)
+
+
+def _check_quoted(name: str) -> None:
+    """Refuse a name in backticks unless it is made of letters, digits, '_', '-' and single spaces."""
+    if not is_name(name.replace(" ", "_").replace("-", "_")) or name != name.strip() or "  " in name or "--" in name:
+        raise QueryDenied(f"'{shown(name)}' cannot be a name: use letters, digits, '_', '-' and spaces, {MAX_NAME} at most.")
+
+
+def _check_end(text: str, group: str, start: int, end: int) -> None:
+    """Refuse what some database would take for the beginning of something else."""
+    if group in {"string", "quoted"} and _AFTER_STRING.match(text, end):
+        raise QueryDenied("Something stands right behind a closing quote: write a space there, and a quote inside a text as \\' or \\\".")
+    if group in {"integer", "real"} and _JOINED.match(text, end):
+        raise QueryDenied(f"'{shown(text[start : end + 1])}' is no number: write 12, 1.5 or 1.5e3, and a space behind it.")
+    if group in {"word", "parameter"} and _AFTER_WORD.match(text, end):
+        raise QueryDenied(f"'{shown(text[start : end + 1])}' is no word: put a name with other letters than A to Z in backticks.")
+    if group == "sign" and text[start : start + 2] in _COMMENTS:
+        raise QueryDenied("A query may not have a comment: leave it out.")
+    if group == "sign" and text.startswith("--", start):
+        before, after = text[start - 1 : start], text[start + 2 : start + 3]
+        if not (before and before in ")<" and after and after in ">("):
+            raise QueryDenied("A query may not have '--' other than in (a)--(b), (a)-->(b) and (a)<--(b).")
+
+
+def _unreadable(text: str, position: int) -> QueryDenied:
+    letter = text[position]
+    if letter in "'\"`":
+        return QueryDenied(
+            "A quote has no end, or a text has an escape other than \\\\ \\' \\\" \\b \\f \\n \\r \\t: pass it as a parameter."
+        )
+    if letter == ";":
+        return QueryDenied("Only one query is taken at a time: leave out ';'.")
+    if not letter.isascii():
+        return QueryDenied(f"'{shown(letter)}' is not taken outside of texts: put a name with other letters than A to Z in backticks.")
+    return QueryDenied(f"A query may not have '{shown(letter)}' there.")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FORBIDDEN: Final = _words(
+    """
+    ALTER ATTACH CALL COPY CREATE DELETE DENY DETACH DROP EXECUTE EXPORT FOREACH GRANT IMPORT INSERT INSTALL LOAD MERGE NODETACH REMOVE
+    RENAME REVOKE SET UNINSTALL USE YIELD
+    """
+)
+"""Words that write, or reach out of the graph: they may stand nowhere but in a text or in backticks."""
+
+RESERVED: Final = _words(
+    """
+    ALL AND ANY AS ASC ASCENDING BY CASE CONTAINS DESC DESCENDING DISTINCT ELSE END ENDS EXISTS FALSE IN IS LIMIT MATCH NONE NOT NULL
+    OPTIONAL OR ORDER RETURN SINGLE SKIP STARTS THEN TRUE UNION UNWIND WHEN WHERE WITH XOR
+    """
+)
+"""Words that are no variable's name."""
+
+QUANTIFIERS: Final = _words("ALL ANY NONE SINGLE")
+"""Functions that look at each item of a list: any(x IN list WHERE ...)."""
+
+LAMBDAS: Final = _words("LIST_FILTER LIST_TRANSFORM")
+"""Functions of ladybug that take a function: list_filter(list, x -> x > 1)."""
+
+BOUNDED: Final[Mapping[str, int]] = {"LPAD": 1, "RANGE": 0, "REPEAT": 1, "RPAD": 1}
+"""Functions that make much out of little, and the first of the arguments that say how much."""
+
+CAST_TYPES: Final = _words(
+    """
+    BLOB BOOL BOOLEAN DATE DOUBLE FLOAT INT INT128 INT16 INT32 INT64 INT8 INTERVAL STRING TIMESTAMP TIMESTAMP_MS TIMESTAMP_NS TIMESTAMP_SEC
+    TIMESTAMP_TZ UINT16 UINT32 UINT64 UINT8 UUID
+    """
+)
+"""Types that a value may be cast to in ladybug."""
+
+_BOTH = _words(
+    """
+    AVG COLLECT COUNT MAX MIN PERCENTILECONT PERCENTILEDISC SUM
+    ABS ACOS ASIN ATAN ATAN2 CEIL COS COT DEGREES FLOOR LOG LOG10 PI RADIANS ROUND SIGN SIN SQRT TAN
+    LEFT LOWER LTRIM REPLACE REVERSE RIGHT RTRIM SUBSTRING TOLOWER TOUPPER TRIM UPPER
+    COALESCE DATE DURATION ID KEYS LABELS LENGTH NODES NULLIF PROPERTIES RANGE RELATIONSHIPS SIZE
+    ALL ANY NONE SINGLE
+    """
+)
+
+FUNCTIONS: Final[Mapping[Dialect, frozenset[str]]] = {
+    "neo4j": _BOTH
+    | _words(
+        """
+        STDEV STDEVP E EXP HAVERSIN ISNAN RAND
+        BTRIM CHAR_LENGTH CHARACTER_LENGTH NORMALIZE SPLIT
+        TOBOOLEAN TOBOOLEANLIST TOBOOLEANORNULL TOFLOAT TOFLOATLIST TOFLOATORNULL TOINTEGER TOINTEGERLIST TOINTEGERORNULL TOSTRING
+        TOSTRINGLIST TOSTRINGORNULL
+        ELEMENTID ENDNODE EXISTS HEAD ISEMPTY LAST RANDOMUUID REDUCE STARTNODE TAIL TIMESTAMP TYPE VALUETYPE
+        DATE.REALTIME DATE.STATEMENT DATE.TRANSACTION DATE.TRUNCATE DATETIME DATETIME.FROMEPOCH DATETIME.FROMEPOCHMILLIS DATETIME.REALTIME
+        DATETIME.STATEMENT DATETIME.TRANSACTION DATETIME.TRUNCATE DURATION.BETWEEN DURATION.INDAYS DURATION.INMONTHS DURATION.INSECONDS
+        LOCALDATETIME LOCALDATETIME.TRUNCATE LOCALTIME LOCALTIME.TRUNCATE TIME TIME.TRUNCATE
+        POINT POINT.DISTANCE POINT.WITHINBBOX
+        ALLSHORTESTPATHS SHORTESTPATH
+        """
+    ),
+    "ladybug": _BOTH
+    | _words(
+        """
+        CBRT CEILING EVEN FACTORIAL GAMMA GREATEST LEAST LGAMMA LN LOG2 NEGATE POW RANDOM
+        BITSHIFT_LEFT BITSHIFT_RIGHT BITWISE_AND BITWISE_OR BITWISE_XOR
+        CONCAT CONCAT_WS CONTAINS ENDS_WITH INITCAP LCASE LEVENSHTEIN LPAD PREFIX REGEXP_EXTRACT REGEXP_EXTRACT_ALL REGEXP_FULL_MATCH
+        REGEXP_MATCHES REGEXP_REPLACE REGEXP_SPLIT_TO_ARRAY REPEAT RPAD SPLIT_PART STARTS_WITH STRING_SPLIT STRING_TO_ARRAY STR_SPLIT SUBSTR
+        SUFFIX UCASE
+        ARRAY_APPEND ARRAY_CAT ARRAY_CONCAT ARRAY_CONTAINS ARRAY_COSINE_SIMILARITY ARRAY_CROSS_PRODUCT ARRAY_DISTANCE ARRAY_DOT_PRODUCT
+        ARRAY_EXTRACT ARRAY_HAS ARRAY_INDEXOF ARRAY_INNER_PRODUCT ARRAY_POSITION ARRAY_PREPEND ARRAY_SLICE ARRAY_SQUARED_DISTANCE
+        ARRAY_VALUE
+        LIST_ANY_VALUE LIST_APPEND LIST_CAT LIST_CONCAT LIST_CONTAINS LIST_CREATION LIST_DISTINCT LIST_ELEMENT LIST_EXTRACT LIST_FILTER
+        LIST_HAS LIST_HAS_ALL LIST_HAS_ANY LIST_INDEXOF LIST_MAX LIST_MIN LIST_POSITION LIST_PREPEND LIST_PRODUCT LIST_REVERSE
+        LIST_REVERSE_SORT LIST_SLICE LIST_SORT LIST_SUM LIST_TO_STRING LIST_TRANSFORM LIST_UNIQUE
+        CARDINALITY ELEMENT_AT MAP MAP_EXTRACT MAP_KEYS MAP_VALUES STRUCT_EXTRACT STRUCT_PACK
+        CAST IFNULL MD5 SHA256 TYPEOF UUID GEN_RANDOM_UUID
+        STRING TO_BOOL TO_DATE TO_DOUBLE TO_FLOAT TO_INT128 TO_INT16 TO_INT32 TO_INT64 TO_INT8 TO_INTERVAL TO_STRING TO_TIMESTAMP TO_UINT16
+        TO_UINT32 TO_UINT64 TO_UINT8 TO_UUID
+        CENTURY CURRENT_DATE CURRENT_TIMESTAMP DATEPART DATETRUNC DATE_PART DATE_TRUNC DAYNAME EPOCH_MS INTERVAL LAST_DAY MAKE_DATE
+        MONTHNAME
+        TIMESTAMP TIME_BUCKET TO_DAYS TO_EPOCH_MS TO_HOURS TO_MICROSECONDS TO_MILLISECONDS TO_MINUTES TO_MONTHS TO_SECONDS TO_YEARS
+        COST END_NODE IS_ACYCLIC IS_TRAIL LABEL OFFSET RELS START_NODE
+        """
+    ),
+}
+"""Functions that a query may call, by database, in capitals."""

@@ -1,0 +1,672 @@
+"""Cypher that only reads: a query is taken if it is one that this grammar knows, and nothing else is.
+
+The guard is the only one there is: ladybug's read-only mode still reads and writes files, and a Bolt server may write in a session that
+was opened for reading. A path of any length has to say how far it goes ('*1..5'); an unbounded '*' is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from interlock.adapters.graphs import cypher
+from interlock.adapters.graphs.cypher import Dialect, Kind, Token, shown
+from interlock.errors import QueryDenied
+
+__all__ = [
+    "MAX_CASES",
+    "MAX_CLAUSES",
+    "MAX_DEPTH",
+    "MAX_HOPS",
+    "MAX_MATCHES",
+    "MAX_NODES",
+    "MAX_SHORTEST",
+    "MAX_TIMES",
+    "check_name",
+    "check_reading",
+]
+
+MAX_DEPTH = 16
+"""How deep brackets, cases and subqueries may be nested."""
+
+MAX_CASES = 8
+"""How deep cases may be nested: ladybug's parser takes twice as long for each."""
+
+MAX_CLAUSES = 60
+"""How many clauses a query may have, those of its subqueries included."""
+
+MAX_MATCHES = 16
+"""How many of these may be MATCH."""
+
+MAX_NODES = 48
+"""How many nodes the patterns of a query may have."""
+
+MAX_HOPS = 10
+"""How many relationships a path of variable length may have."""
+
+MAX_SHORTEST = 30
+"""How many relationships a shortest path may have."""
+
+MAX_VARIABLE = 4
+"""How many paths of variable length a query may have."""
+
+MAX_TIMES = 10_000
+"""How many values a query may make out of nothing by one function."""
+
+_OPENING: Final = {"(": ")", "[": "]", "{": "}"}
+_INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "=~", "+", "-", "*", "/", "%", "^", "||"})
+_INFIX_WORDS = frozenset({"AND", "CONTAINS", "IN", "OR", "XOR"})
+_VALUES = frozenset({Kind.STRING, Kind.REAL, Kind.INTEGER, Kind.PARAMETER})
+_NAMES = frozenset({Kind.WORD, Kind.QUOTED})
+_WALKS = frozenset({"ACYCLIC", "TRAIL"})
+_FIRST = "A query begins with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN"
+
+
+def check_reading(text: str, *, dialect: Dialect = "neo4j") -> None:
+    """Raise QueryDenied, with a sentence for whoever wrote the query, unless the text is one query that only reads."""
+    _Reader(cypher.tokens(text), dialect).statement()
+
+
+def check_name(name: str, what: str) -> str:
+    """Return the name of a label, relationship or property if it may be written into a query in backticks, or raise QueryDenied."""
+    if not cypher.is_name(name) or name.startswith("_"):
+        raise QueryDenied(
+            f"'{shown(name)}' cannot be the name of a {what}: use letters, digits and '_', "
+            f"a letter first, {cypher.MAX_NAME} characters at most."
+        )
+    return name
+
+
+class _Reader:
+    """Goes through the tokens of a query once; each method takes what it is named for, and refuses anything else."""
+
+    def __init__(self, tokens: list[Token], dialect: Dialect) -> None:
+        self._tokens = tokens
+        self._dialect = dialect
+        self._functions = cypher.FUNCTIONS[dialect]
+        self._closing = _closing(tokens)
+        self._at = 0
+        self._depth = self._cases = self._clauses = self._matches = self._nodes = self._paths = 0
+
+    # Tokens
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._at]
+
+    def _sees(self, *expected: str, ahead: int = 0) -> bool:
+        """Say whether the next tokens are these words or signs."""
+        place = self._at + ahead
+        return all(token.folded == text for token, text in zip(self._tokens[place : place + len(expected)], expected, strict=False)) and (
+            place + len(expected) < len(self._tokens)
+        )
+
+    def _takes(self, *expected: str) -> bool:
+        if not self._sees(*expected):
+            return False
+        self._at += len(expected)
+        return True
+
+    def _needs(self, *expected: str) -> None:
+        for text in expected:
+            if not self._takes(text):
+                raise self._unexpected(f"'{text}'")
+
+    def _unexpected(self, wanted: str) -> QueryDenied:
+        if self._sees("!", "="):
+            return QueryDenied("A query may not have '!=': write '<>'.")
+        token = self._token
+        found = "its end" if token.kind is Kind.END else f"'{shown(token.text)}'"
+        return QueryDenied(f"The query cannot be read at {found}: {wanted} is expected. One query that only reads is taken.")
+
+    def _name(self, wanted: str) -> str:
+        """Take the name of a label, relationship or property."""
+        token = self._token
+        if token.kind not in _NAMES:
+            raise self._unexpected(wanted)
+        if token.kind is Kind.WORD and len(token.text) > cypher.MAX_NAME:
+            raise QueryDenied(f"'{shown(token.text)}' is too long: a name has {cypher.MAX_NAME} characters at most.")
+        self._at += 1
+        return token.folded
+
+    def _variable(self) -> None:
+        if self._token.folded in cypher.RESERVED:
+            raise self._unexpected("a variable")
+        self._name("a variable")
+
+    def _is_variable(self) -> bool:
+        return self._token.kind in _NAMES and self._token.folded not in cypher.RESERVED
+
+    def _down(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise QueryDenied(f"The query is nested too deep: {MAX_DEPTH} levels are taken.")
+
+    # Clauses
+
+    def statement(self) -> None:
+        self._query(ends=False)
+        if self._token.kind is not Kind.END:
+            raise self._unexpected("the end")
+
+    def _query(self, *, ends: bool) -> None:
+        """Take queries joined by UNION; one that `ends` by a brace may go without RETURN."""
+        self._single(ends=ends)
+        while self._takes("UNION"):
+            self._takes("ALL")
+            self._single(ends=ends)
+
+    def _single(self, *, ends: bool) -> None:
+        begun = self._at
+        while True:
+            self._clauses += 1
+            if self._clauses > MAX_CLAUSES:
+                raise QueryDenied(f"The query has more than {MAX_CLAUSES} clauses: ask for less at a time.")
+            if self._takes("RETURN"):
+                self._projection()
+                return
+            if self._sees("MATCH") or self._sees("OPTIONAL", "MATCH"):
+                self._match()
+            elif self._takes("UNWIND"):
+                self._expression()
+                self._needs("AS")
+                self._variable()
+            elif self._takes("WITH"):
+                self._projection()
+                self._where()
+            elif self._at == begun:
+                raise QueryDenied(f"{_FIRST}, not with '{shown(self._token.text)}'.")
+            elif ends and self._sees("}"):
+                return
+            else:
+                raise self._unexpected("MATCH, UNWIND, WITH or RETURN")
+
+    def _match(self) -> None:
+        self._takes("OPTIONAL")
+        self._needs("MATCH")
+        self._matches += 1
+        if self._matches > MAX_MATCHES:
+            raise QueryDenied(f"The query has more than {MAX_MATCHES} MATCH: ask for less at a time.")
+        self._patterns()
+        self._where()
+
+    def _where(self) -> None:
+        if self._takes("WHERE"):
+            self._expression()
+
+    def _projection(self) -> None:
+        self._takes("DISTINCT")
+        if not self._takes("*"):
+            self._item()
+        while self._takes(","):
+            self._item()
+        if self._takes("ORDER"):
+            self._needs("BY")
+            self._order()
+            while self._takes(","):
+                self._order()
+        for word in ("SKIP", "LIMIT"):
+            if self._takes(word):
+                if self._token.kind not in {Kind.INTEGER, Kind.PARAMETER}:
+                    raise self._unexpected("a whole number or a parameter")
+                self._at += 1
+
+    def _item(self) -> None:
+        self._expression()
+        if self._takes("AS"):
+            self._variable()
+
+    def _order(self) -> None:
+        self._expression()
+        if self._token.folded in {"ASC", "ASCENDING", "DESC", "DESCENDING"}:
+            self._at += 1
+
+    # Patterns
+
+    def _patterns(self) -> None:
+        self._pattern()
+        while self._takes(","):
+            self._pattern()
+
+    def _pattern(self) -> None:
+        if self._is_variable() and self._sees("=", ahead=1):
+            self._variable()
+            self._needs("=")
+        if self._dialect == "neo4j" and self._token.folded in {"SHORTESTPATH", "ALLSHORTESTPATHS"}:
+            self._shortest()
+        else:
+            self._path(MAX_HOPS)
+
+    def _shortest(self) -> None:
+        self._at += 1
+        self._needs("(")
+        self._down()
+        self._path(MAX_SHORTEST)
+        self._depth -= 1
+        self._needs(")")
+
+    def _path(self, hops: int) -> None:
+        self._node()
+        while self._sees("-") or self._sees("<", "-"):
+            self._relationship(hops)
+            self._node()
+
+    def _node(self) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise QueryDenied(f"The query has more than {MAX_NODES} nodes in its patterns: ask for less at a time.")
+        self._needs("(")
+        self._down()
+        if self._is_variable():
+            self._variable()
+        if self._takes(":"):
+            self._labels()
+        self._properties()
+        self._depth -= 1
+        self._needs(")")
+
+    def _relationship(self, hops: int) -> None:
+        self._takes("<")
+        self._needs("-")
+        if self._takes("["):
+            self._down()
+            if self._is_variable():
+                self._variable()
+            if self._takes(":"):
+                self._labels()
+            if self._takes("*"):
+                self._range(hops)
+            self._properties()
+            self._depth -= 1
+            self._needs("]")
+        self._needs("-")
+        self._takes(">")
+
+    def _labels(self) -> None:
+        """Take the labels behind a colon: A, A:B, A|B, A|:B, A&B, !A, (A|B)&C."""
+        while True:
+            self._takes("!")
+            if self._takes("("):
+                self._down()
+                self._labels()
+                self._depth -= 1
+                self._needs(")")
+            else:
+                self._name("a label")
+            if self._takes("|"):
+                self._takes(":")
+            elif not (self._takes("&") or self._takes(":")):
+                return
+
+    def _properties(self) -> None:
+        """Take what a node or a relationship has to be like: a map, or a condition."""
+        if self._sees("{"):
+            self._map()
+        elif self._dialect == "neo4j" and self._token.kind is Kind.PARAMETER:
+            self._at += 1
+        if self._dialect == "neo4j":
+            self._where()
+
+    def _range(self, hops: int) -> None:
+        self._paths += 1
+        if self._paths > MAX_VARIABLE:
+            raise QueryDenied(f"The query has more than {MAX_VARIABLE} paths of variable length: ask for less at a time.")
+        if self._dialect == "ladybug":
+            if self._takes("SHORTEST") or self._takes("ALL", "SHORTEST"):
+                hops = MAX_SHORTEST
+            elif self._token.folded in _WALKS:
+                self._at += 1
+        lower = self._whole()
+        upper = self._whole() if self._takes("..") else lower
+        if upper is None or upper > hops or (lower or 0) > upper:
+            raise QueryDenied(f"A path of variable length says how far it goes, {hops} at most here: write '*1..{min(hops, 5)}'.")
+        if self._dialect == "ladybug" and self._takes("("):
+            self._down()
+            self._variable()
+            self._needs(",")
+            self._variable()
+            self._needs("|", "WHERE")
+            self._expression()
+            self._depth -= 1
+            self._needs(")")
+
+    def _whole(self) -> int | None:
+        if self._token.kind is not Kind.INTEGER:
+            return None
+        self._at += 1
+        return _number(self._tokens[self._at - 1])
+
+    # Expressions: the databases know which operator goes first; here it only matters that nothing else is between them
+
+    def _expression(self) -> None:
+        self._down()
+        self._operand()
+        while self._operator():
+            self._operand()
+        self._depth -= 1
+
+    def _operator(self) -> bool:
+        while self._takes("IS"):
+            self._takes("NOT")
+            self._needs("NULL")
+        if self._takes("STARTS") or self._takes("ENDS"):
+            self._needs("WITH")
+            return True
+        if self._token.folded in _INFIX or self._token.folded in _INFIX_WORDS:
+            self._at += 1
+            return True
+        return False
+
+    def _operand(self) -> None:
+        begun = self._at
+        while self._takes("NOT") or self._takes("-") or self._takes("+"):
+            if self._at - begun > MAX_DEPTH:
+                raise QueryDenied(f"The query has more than {MAX_DEPTH} signs in a row: leave them out.")
+        self._atom()
+        while self._behind():
+            pass
+
+    def _behind(self) -> bool:
+        """Take a property or a part of a list behind a value."""
+        if self._takes("."):
+            self._name("a property")
+            if self._sees("("):
+                raise self._denied_function(self._tokens[self._at - 1].text)
+            return True
+        if self._takes("["):
+            self._slice()
+            return True
+        return False
+
+    def _slice(self) -> None:
+        between = ("..", ":") if self._dialect == "ladybug" else ("..",)
+        if not any(self._sees(sign) for sign in between):
+            self._expression()
+        if any(self._takes(sign) for sign in between) and not self._sees("]"):
+            self._expression()
+        self._needs("]")
+
+    def _atom(self) -> None:
+        token = self._token
+        if token.kind in _VALUES or token.folded in {"TRUE", "FALSE", "NULL"}:
+            self._at += 1
+        elif token.folded == "(":
+            self._parenthesis()
+        elif token.folded == "[":
+            self._list()
+        elif token.folded == "{":
+            self._map()
+        elif token.folded == "CASE":
+            self._case()
+        elif token.folded in {"EXISTS", "COUNT", "COLLECT"} and self._sees("{", ahead=1):
+            self._subquery()
+        elif self._is_call():
+            self._call()
+        elif self._is_variable():
+            self._variable()
+            self._variable_behind()
+        else:
+            raise self._unexpected("a value")
+
+    def _variable_behind(self) -> None:
+        """Take what only Neo4j has behind a variable: labels that it must have, or the properties to take of it."""
+        if self._dialect != "neo4j":
+            return
+        if self._takes(":"):
+            self._name("a label")
+            while self._takes(":") or self._takes("&"):
+                self._name("a label")
+        elif self._takes("{"):
+            self._down()
+            while not self._takes("}"):
+                if self._takes("."):
+                    if not self._takes("*"):
+                        self._name("a property")
+                else:
+                    self._name("a property")
+                    if self._takes(":"):
+                        self._expression()
+                if not self._sees("}"):
+                    self._needs(",")
+            self._depth -= 1
+
+    def _parenthesis(self) -> None:
+        if self._is_pattern():
+            self._path(MAX_HOPS)
+            return
+        self._needs("(")
+        self._expression()
+        self._needs(")")
+
+    def _is_pattern(self) -> bool:
+        """Say whether a bracket is a node: a relationship follows where it closes."""
+        after = self._closing[self._at] + 1 - self._at
+        if self._sees("<", "-", ahead=after):
+            after += 1
+        if self._sees("-", "[", ahead=after):
+            return True
+        first, second = self._tokens[self._at + after : self._at + after + 2] if self._sees("-", "-", ahead=after) else (None, None)
+        return first is not None and second is not None and first.start + 1 == second.start
+
+    def _list(self) -> None:
+        self._needs("[")
+        if self._takes("]"):
+            return
+        if self._is_variable() and self._sees("IN", ahead=1):
+            self._down()
+            self._variable()
+            self._needs("IN")
+            self._expression()
+            self._where()
+            if self._takes("|"):
+                self._expression()
+            self._depth -= 1
+        elif self._is_variable() and self._sees("=", "(", ahead=1) and self._closes_as_pattern(2):
+            self._variable()
+            self._needs("=")
+            self._comprehension()
+        elif self._sees("(") and self._is_pattern():
+            self._comprehension()
+        else:
+            self._arguments()
+        self._needs("]")
+
+    def _closes_as_pattern(self, ahead: int) -> bool:
+        self._at += ahead
+        found = self._is_pattern()
+        self._at -= ahead
+        return found
+
+    def _comprehension(self) -> None:
+        """Take a pattern and what is made of each match; a list may also begin with a pattern."""
+        self._down()
+        self._path(MAX_HOPS)
+        self._where()
+        if self._takes("|"):
+            self._expression()
+        else:
+            while self._operator():
+                self._operand()
+            if self._takes(","):
+                self._arguments()
+        self._depth -= 1
+
+    def _arguments(self) -> None:
+        self._expression()
+        while self._takes(","):
+            self._expression()
+
+    def _map(self) -> None:
+        self._needs("{")
+        if self._takes("}"):
+            return
+        while True:
+            self._name("a name")
+            self._needs(":")
+            self._expression()
+            if not self._takes(","):
+                break
+        self._needs("}")
+
+    def _case(self) -> None:
+        self._cases += 1
+        if self._cases > MAX_CASES:
+            raise QueryDenied(f"Cases are nested too deep: {MAX_CASES} levels are taken.")
+        self._needs("CASE")
+        if not self._sees("WHEN"):
+            self._expression()
+        self._needs("WHEN")
+        while True:
+            self._arguments()
+            self._needs("THEN")
+            self._expression()
+            if not self._takes("WHEN"):
+                break
+        if self._takes("ELSE"):
+            self._expression()
+        self._needs("END")
+        self._cases -= 1
+
+    def _subquery(self) -> None:
+        if self._token.folded == "COLLECT" and self._dialect != "neo4j":
+            raise QueryDenied("A query may not have 'COLLECT {': call collect(...).")
+        self._at += 1
+        self._needs("{")
+        self._down()
+        if self._sees("(") or (self._is_variable() and self._sees("=", ahead=1)):
+            self._patterns()
+            self._where()
+        else:
+            self._query(ends=True)
+        self._depth -= 1
+        self._needs("}")
+
+    # Functions
+
+    def _is_call(self) -> bool:
+        """Say whether a word, or words with dots between them, are called."""
+        if self._token.kind not in _NAMES:
+            return False
+        ahead = 1
+        while self._sees(".", ahead=ahead) and self._tokens[self._at + ahead + 1].kind in _NAMES:
+            ahead += 2
+        return self._sees("(", ahead=ahead)
+
+    def _call(self) -> None:
+        parts: list[Token] = []
+        while not self._takes("("):
+            parts.append(self._token)
+            self._at += 1
+        written = "".join(part.text for part in parts)
+        name = "".join(part.folded or part.text for part in parts)
+        if name not in self._functions:
+            raise self._denied_function(written)
+        if name in {"SHORTESTPATH", "ALLSHORTESTPATHS"}:
+            self._at -= 2
+            self._shortest()
+            return
+        if name in cypher.QUANTIFIERS:
+            self._quantified()
+        elif name == "REDUCE":
+            self._reduction()
+        elif name == "CAST":
+            self._cast()
+        elif name in cypher.LAMBDAS:
+            self._expression()
+            self._needs(",")
+            self._lambda()
+        elif name in cypher.BOUNDED:
+            self._bounded(name)
+        elif not (name == "COUNT" and self._takes("*")) and not self._sees(")"):
+            self._takes("DISTINCT")
+            self._arguments()
+        self._needs(")")
+
+    def _denied_function(self, name: str) -> QueryDenied:
+        return QueryDenied(
+            f"A query may not call '{shown(name)}': only functions for values, texts, numbers, lists, times and paths are taken."
+        )
+
+    def _quantified(self) -> None:
+        self._variable()
+        self._needs("IN")
+        self._expression()
+        self._where()
+
+    def _reduction(self) -> None:
+        self._variable()
+        self._needs("=")
+        self._expression()
+        self._needs(",")
+        self._variable()
+        self._needs("IN")
+        self._expression()
+        self._needs("|")
+        self._expression()
+
+    def _cast(self) -> None:
+        self._expression()
+        if self._takes(","):
+            self._expression()
+            return
+        self._needs("AS")
+        if self._token.folded not in cypher.CAST_TYPES:
+            raise self._unexpected("a type")
+        self._at += 1
+        while self._takes("["):
+            self._needs("]")
+
+    def _lambda(self) -> None:
+        self._variable()
+        self._needs("-", ">")
+        self._expression()
+
+    def _bounded(self, name: str) -> None:
+        """Take arguments of which those that say how much are numbers that are written out, or the size of a list."""
+        place = 0
+        while True:
+            begun = self._at
+            self._expression()
+            if place >= cypher.BOUNDED[name] and not (name != "RANGE" and place > 1) and not self._is_bound(begun, self._at):
+                raise QueryDenied(
+                    f"'{name.lower()}' takes whole numbers that are written out, {MAX_TIMES:,} at most, or the size(...) of a list: "
+                    "nothing else says how much it makes."
+                )
+            place += 1
+            if not self._takes(","):
+                return
+
+    def _is_bound(self, begun: int, end: int) -> bool:
+        part = self._tokens[begun:end]
+        if part[0].folded in {"SIZE", "LENGTH"} and len(part) > 2 and part[1].folded == "(":  # noqa: PLR2004 - a name and two brackets
+            rest = self._tokens[self._closing[begun + 1] + 1 : end]
+            return not rest or (len(rest) == 2 and rest[0].folded in {"+", "-"} and _is_small(rest[1]))  # noqa: PLR2004 - a sign and a number
+        if part[0].folded == "-":
+            part = part[1:]
+        return len(part) == 1 and _is_small(part[0])
+
+
+def _closing(tokens: list[Token]) -> dict[int, int]:
+    """Find where each bracket closes."""
+    found: dict[int, int] = {}
+    waiting: list[int] = []
+    for place, token in enumerate(tokens):
+        if token.kind is not Kind.SIGN:
+            continue
+        if token.text in _OPENING:
+            waiting.append(place)
+        elif token.text in _OPENING.values():
+            if not waiting or _OPENING[tokens[waiting[-1]].text] != token.text:
+                raise QueryDenied(f"The query cannot be read: '{token.text}' closes nothing.")
+            found[waiting.pop()] = place
+    if waiting:
+        raise QueryDenied(f"The query cannot be read: '{tokens[waiting[-1]].text}' is not closed.")
+    return found
+
+
+def _number(token: Token) -> int:
+    """Return what an integer says, or a number that is too large where it is longer than any that is taken."""
+    return int(token.text) if len(token.text) <= 9 else 10**9  # noqa: PLR2004 - digits
+
+
+def _is_small(token: Token) -> bool:
+    return token.kind is Kind.INTEGER and _number(token) <= MAX_TIMES

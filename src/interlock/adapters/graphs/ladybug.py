@@ -1,0 +1,132 @@
+"""Property graphs in files of ladybug, one for each graph, written by one process at a time."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from interlock.adapters.graphs.guard import check_name, check_reading
+from interlock.adapters.graphs.ladybug_file import LadybugFile
+from interlock.adapters.tools.threads import Threads
+from interlock.capabilities.graph_store import Change, Changed, Edge, Node, NodeRef, Rows
+from interlock.errors import StoreFull, StoreUnavailable, ToolInputInvalid
+
+__all__ = ["LadybugGraphs", "open_ladybug"]
+
+T = TypeVar("T")
+_OPEN = 8  # files that are open at once, each in a process of its own
+_THREADS = 32
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def open_ladybug(folder: Path, *, timeout_s: float, max_rows: int, max_bytes: int) -> LadybugGraphs:
+    """Keep graphs in a folder, which is made when the first graph is written or read."""
+    return LadybugGraphs(folder, timeout_s=timeout_s, max_rows=max_rows, max_bytes=max_bytes)
+
+
+class LadybugGraphs:
+    """Keeps each graph in a file of its own.
+
+    A graph takes one call at a time. A file that another process has open is StoreUnavailable, a damaged one StoreCorrupt.
+    In a query, a label, relationship or property that nothing in the graph ever had is NotInGraph, and a property whose values are of
+    different types is a text.
+    """
+
+    def __init__(self, folder: Path, *, timeout_s: float, max_rows: int, max_bytes: int, at_once: int = _OPEN) -> None:
+        self._folder, self._at_once = folder, at_once
+        self._timeout_s, self._max_rows, self._max_bytes = timeout_s, max_rows, max_bytes
+        self._files: OrderedDict[str, LadybugFile] = OrderedDict()
+        self._lock = threading.Lock()
+        self._threads = Threads(_THREADS)
+
+    async def nodes(
+        self,
+        graph: str,
+        *,
+        label: str | None = None,
+        key: str | None = None,
+        properties: dict[str, JsonValue] | None = None,
+        limit: int = 100,
+    ) -> tuple[Node, ...]:
+        """Find nodes, ordered by label and key."""
+        if label is not None:
+            check_name(label, "label")
+        for name in properties or {}:
+            check_name(name, "property")
+        most = self._limited(limit)
+        return await self._with(graph, lambda file: file.nodes(label=label, key=key, properties=properties or {}, limit=most))
+
+    async def edges(
+        self, graph: str, *, start: NodeRef | None = None, end: NodeRef | None = None, relationship: str | None = None, limit: int = 100
+    ) -> tuple[Edge, ...]:
+        """Find edges, ordered by start, relationship and end."""
+        for ref in (start, end):
+            if ref is not None:
+                check_name(ref.label, "label")
+        if relationship is not None:
+            check_name(relationship, "relationship")
+        most = self._limited(limit)
+        return await self._with(graph, lambda file: file.edges(start=start, end=end, relationship=relationship, limit=most))
+
+    async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
+        """Ask in Cypher what only reads."""
+        check_reading(text, dialect="ladybug")
+        most = self._limited(limit)
+        return await self._with(graph, lambda file: file.query(text, parameters, limit=most))
+
+    async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
+        """Make these changes in their order, all or none."""
+        return await self._with(graph, lambda file: file.apply(changes))
+
+    async def aclose(self) -> None:
+        """Close the files. One that is asked for later is opened again."""
+        with self._lock:
+            files = list(self._files.values())
+            self._files.clear()
+        for file in files:
+            await self._threads.run(file.close)
+
+    async def _with(self, graph: str, work: Callable[[LadybugFile], T]) -> T:
+        return await self._threads.run(lambda: self._done(graph, work))
+
+    def _done(self, graph: str, work: Callable[[LadybugFile], T]) -> T:
+        while True:
+            file, idle = self._file(graph)
+            for other in idle:
+                other.close()
+            with file.lock:
+                if not file.is_left:
+                    try:
+                        return work(file)
+                    except OSError as error:
+                        full = error.errno in _FULL
+                        says = f"Graphs cannot be kept in '{self._folder.name}': {error.strerror}."
+                        raise (StoreFull if full else StoreUnavailable)(says) from error
+
+    def _file(self, graph: str) -> tuple[LadybugFile, list[LadybugFile]]:
+        """Return the file of a graph, and those that have to be closed for it: the ones not used for longest."""
+        with self._lock:
+            file = self._files.pop(graph, None)
+            if file is None:
+                name = hashlib.sha256(graph.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+                path = self._folder / f"{name}.lbug"
+                file = LadybugFile(path, name=graph, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
+            self._files[graph] = file
+            idle: list[LadybugFile] = []
+            for other in list(self._files)[: -self._at_once]:
+                if self._files[other].lock.locked():
+                    continue
+                idle.append(self._files.pop(other))
+            return file, idle
+
+    def _limited(self, limit: int) -> int:
+        if limit < 1:
+            raise ToolInputInvalid(f"A limit of {limit} finds nothing: ask for one or more.")
+        return min(limit, self._max_rows)

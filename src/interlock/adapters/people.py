@@ -1,0 +1,62 @@
+"""Who answers for a person: whoever comes later, a script, or nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from interlock.capabilities.human import Question
+from interlock.errors import PersonAwaited
+
+__all__ = ["LaterHuman", "NobodyHere", "ScriptedHuman", "answering", "chosen"]
+
+_answers: ContextVar[list[str] | None] = ContextVar("interlock_answers", default=None)
+
+
+@contextmanager
+def answering(answer: str) -> Generator[None]:
+    """Have the answer that a turn waits for, while it goes on."""
+    token = _answers.set([answer])
+    try:
+        yield
+    finally:
+        _answers.reset(token)
+
+
+def chosen(text: str, options: Sequence[str]) -> str:
+    """Return the option that a number stands for, or the text as it is."""
+    numbered = {str(number): option for number, option in enumerate(options, start=1)}
+    return numbered.get(text.strip(), text.strip())
+
+
+class LaterHuman:
+    """Lets the turn wait, unless it goes on with an answer: that is for its first question, and the next one waits again."""
+
+    async def ask(self, question: Question) -> str | None:
+        """Return the answer that came."""
+        answers = _answers.get()
+        if not answers:
+            raise PersonAwaited(question=question)
+        return chosen(answers.pop(), question.options)
+
+
+class NobodyHere:
+    """Has nobody to ask: a turn goes on unattended."""
+
+    async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - there is nobody to be asked
+        """Return nothing."""
+        return None
+
+
+class ScriptedHuman:
+    """Gives its answers one after the other; then there is nobody."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> str | None:
+        """Return the next answer."""
+        self.asked.append(question)
+        return self._answers.pop(0) if self._answers else None

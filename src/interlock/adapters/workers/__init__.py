@@ -1,0 +1,1 @@
+"""Workers: DeepAgents whose models and tools pass the gate."""

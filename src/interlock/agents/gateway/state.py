@@ -1,0 +1,76 @@
+"""What the two sides know, and what can have happened in their nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from interlock.agents.gateway.roles import Route
+from interlock.contract import Control, Outcome, Secret, Trusted, Untrusted
+
+__all__ = ["AdminOrigin", "Answered", "Crossed", "Forwarded", "GlobalState", "Responded", "Returned", "UnsafeState", "UserOrigin"]
+
+AdminOrigin = Literal["admin_cli", "supervisor", "bridge"]
+UserOrigin = Literal["user_cli", "bridge"]
+
+
+@dataclass
+class GlobalState:
+    """gateway.admin."""
+
+    admin_input: Annotated[str, Untrusted] = ""
+    origin: Annotated[AdminOrigin, Control] = "admin_cli"
+    origin_proof: Annotated[str, Secret] = ""
+    """That the supervisor, and nobody else, sends this input on."""
+    route: Annotated[Route, Control] = "respond_admin"
+    supervisor_response: Annotated[str, Untrusted] = ""
+    bridge_admin_input: Annotated[str, Untrusted] = ""
+    customer_response: Annotated[str, Untrusted] = ""
+    secret_key_ref: Annotated[str, Trusted] = ""
+    """The name of the secret that the supervisor had for its worker. The secret itself is in no state."""
+
+
+@dataclass
+class UnsafeState:
+    """gateway.user."""
+
+    user_input: Annotated[str, Untrusted] = ""
+    bridge_input: Annotated[str, Untrusted] = ""
+    origin: Annotated[UserOrigin, Control] = "user_cli"
+    response: Annotated[str, Untrusted] = ""
+
+
+class Answered(Outcome):
+    """The supervisor has answered the admin."""
+
+    supervisor_response: str
+    secret_key_ref: str
+    origin: Literal["supervisor"] = "supervisor"
+    route: Literal["respond_admin"] = "respond_admin"
+
+
+class Forwarded(Outcome):
+    """It is for the customer side: the supervisor sends it on, and says so in a way that only it can."""
+
+    origin_proof: str
+    origin: Literal["supervisor"] = "supervisor"
+    route: Literal["route_bridge"] = "route_bridge"
+
+
+class Crossed(Outcome):
+    """What crosses the bridge: what the admin said, nothing else."""
+
+    bridge_admin_input: str
+    origin: Literal["bridge"] = "bridge"
+
+
+class Returned(Outcome):
+    """What the customer side answered."""
+
+    customer_response: str
+
+
+class Responded(Outcome):
+    """The answer of the customer side."""
+
+    response: str

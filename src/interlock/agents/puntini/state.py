@@ -1,0 +1,185 @@
+"""What puntini knows during a turn, and what can have happened in its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from interlock.agents.puntini.spec import Diagnosis, Done, EscalateContext, Failure, GoalSpec, StepPlan, ToolResult, ToolSignature
+from interlock.contract import Control, Outcome, Trusted, Untrusted
+
+__all__ = [
+    "Called",
+    "Complete",
+    "ComplexGoal",
+    "Escalated",
+    "Exhausted",
+    "GiveUp",
+    "NotCalled",
+    "NotPlanned",
+    "PuntiniState",
+    "Refused",
+    "Reported",
+    "Retry",
+    "Routed",
+    "SimpleGoal",
+    "StepDone",
+    "StepFailed",
+    "StepPlanned",
+    "Unclear",
+    "appended",
+]
+
+Remedy = Literal["none", "replan", "repeat", "escalate"]
+
+
+def appended(values: tuple[Done, ...], new: tuple[Done, ...]) -> tuple[Done, ...]:
+    """Add what was done."""
+    return (*values, *new)
+
+
+def added(values: tuple[Failure, ...], new: tuple[Failure, ...]) -> tuple[Failure, ...]:
+    """Add what went wrong."""
+    return (*values, *new)
+
+
+@dataclass
+class PuntiniState:
+    """puntini."""
+
+    goal: Annotated[str, Untrusted]
+    session_id: Annotated[str, Untrusted]
+    carried: Annotated[str, Untrusted] = ""
+    """What a person said in the last turn, for the next one."""
+    person: Annotated[str, Untrusted] = ""
+    """What a person said about this goal."""
+    goal_spec: Annotated[GoalSpec | None, Untrusted] = None
+    step_plan: Annotated[StepPlan | None, Untrusted] = None
+    tool_signature: Annotated[ToolSignature | None, Untrusted] = None
+    tool_result: Annotated[ToolResult | None, Untrusted] = None
+    done: Annotated[tuple[Done, ...], Untrusted, appended] = ()
+    failures: Annotated[tuple[Failure, ...], Untrusted, added] = ()
+    retry_count: Annotated[int, Trusted] = 0
+    diagnosis: Annotated[Diagnosis | None, Untrusted] = None
+    remedy: Annotated[Remedy, Control] = "none"
+    escalation: Annotated[EscalateContext | None, Untrusted] = None
+    final_answer: Annotated[str, Untrusted] = ""
+
+
+class SimpleGoal(Outcome):
+    """A goal that one call does."""
+
+    goal_spec: GoalSpec
+    tool_signature: ToolSignature
+    person: str
+    carried: Literal[""] = ""
+
+
+class ComplexGoal(Outcome):
+    """A goal that has to be planned step by step."""
+
+    goal_spec: GoalSpec
+    person: str
+    carried: Literal[""] = ""
+
+
+class Unclear(Outcome):
+    """A goal that was not understood, or that cannot be worked on as it is."""
+
+    goal_spec: GoalSpec | None
+    failures: tuple[Failure, ...]
+    retry_count: int
+    person: str
+    carried: Literal[""] = ""
+
+
+class StepPlanned(Outcome):
+    """The next step is known."""
+
+    step_plan: StepPlan
+    tool_signature: ToolSignature
+    remedy: Literal["none"] = "none"
+
+
+class NotPlanned(Outcome):
+    """There is no usable plan for the next step."""
+
+    failures: tuple[Failure, ...]
+    retry_count: int
+
+
+class Routed(Outcome):
+    """The call can be made."""
+
+
+class Refused(Outcome):
+    """There is no such tool, or it does not take such arguments."""
+
+    failures: tuple[Failure, ...]
+    retry_count: int
+
+
+class Called(Outcome):
+    """The tool has answered, also with an error of its own."""
+
+    tool_result: ToolResult
+    done: tuple[Done, ...]
+
+
+class NotCalled(Outcome):
+    """The tool could not do anything now."""
+
+    tool_result: ToolResult
+    failures: tuple[Failure, ...]
+    retry_count: int
+
+
+class StepDone(Outcome):
+    """The step succeeded, and there is more to do."""
+
+    retry_count: Literal[0] = 0
+
+
+class Complete(Outcome):
+    """Everything is done."""
+
+
+class StepFailed(Outcome):
+    """The tool reported an error, and it may be tried another way."""
+
+    failures: tuple[Failure, ...]
+    retry_count: int
+
+
+class Exhausted(Outcome):
+    """The tool reported an error, and nothing is left to try."""
+
+    failures: tuple[Failure, ...]
+    retry_count: int
+
+
+class Retry(Outcome):
+    """It is worth another try: by another plan, or by the same call."""
+
+    diagnosis: Diagnosis
+    remedy: Literal["replan", "repeat"]
+
+
+class GiveUp(Outcome):
+    """Another try would not help."""
+
+    diagnosis: Diagnosis
+    remedy: Literal["escalate"] = "escalate"
+
+
+class Escalated(Outcome):
+    """A person was asked, if there was one."""
+
+    escalation: EscalateContext
+    carried: str
+
+
+class Reported(Outcome):
+    """What was asked, done, changed, what failed and what is left."""
+
+    final_answer: str

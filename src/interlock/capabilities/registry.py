@@ -1,0 +1,48 @@
+"""The tools that change and ask a property graph: what they take, and the one place that calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from interlock.capabilities.capability import Capability, emits
+from interlock.capabilities.graph_store import Changed
+from interlock.capabilities.model import Tool
+from interlock.capabilities.tools import ToolRequest
+
+__all__ = ["GraphToolResult", "ToolCatalogue", "ToolRegistry"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphToolResult:
+    """What came of a tool: a result and what it changed, or why there is none, in a sentence and as the code of an error."""
+
+    tool: str
+    result: JsonValue = None
+    changed: Changed | None = None
+    error: str | None = None
+    code: str | None = None
+    transient: bool = False
+
+
+class ToolCatalogue(Capability, Protocol):
+    """Knows the tools of a property graph. Calls none."""
+
+    async def offered(self) -> tuple[Tool, ...]:
+        """Return the tools with the JSON schemas of their arguments."""
+        ...
+
+    async def check(self, request: ToolRequest) -> str | None:
+        """Tell why a tool cannot be called so: it is unknown, or its arguments are not what it takes. None is that it can."""
+        ...
+
+
+class ToolRegistry(Capability, Protocol):
+    """Calls the tools of a property graph."""
+
+    @emits("tool")
+    async def call(self, graph: str, request: ToolRequest) -> GraphToolResult:
+        """Call a tool on a graph, in one transaction. Whatever goes wrong is the `error` of the result, and the graph is as it was."""
+        ...

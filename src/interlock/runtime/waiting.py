@@ -1,0 +1,89 @@
+"""Turns that wait for a person: the record of each in a file of its own, from which it goes on, in this process or another.
+
+A turn is written down while it is taken. When it stops to wait, the file gets the name of one that waits; when it ends, it
+goes. What a crash leaves behind is of no use to anybody and makes way for the session's next turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+from interlock.errors import NothingWaits, StoreUnavailable, TurnWaiting
+
+__all__ = ["WaitingTurns"]
+
+_NUMBERS = itertools.count(1)
+
+
+class WaitingTurns:
+    """The turns that wait, one a session at most."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def begin(self, agent: str, session: str) -> Path:
+        """Return the file for a new turn. Raises TurnWaiting where the session's last turn still waits."""
+        if self._waiting(agent, session).exists():
+            raise _waits(session, self._waiting(agent, session))
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for left in self._folder.glob(f"{agent}-{session}.*.running"):
+                if not _is_somebodys(left):
+                    left.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"The turn cannot be written down: {error.strerror}. Fix: set 'data_dir'.") from error
+        return self._running(agent, session)
+
+    def find(self, agent: str, session: str) -> Path:
+        """Return the file of the turn that waits."""
+        path = self._waiting(agent, session)
+        if not path.exists():
+            raise NothingWaits(f"No turn of session '{session}' waits for an answer.")
+        return path
+
+    def settle(self, path: Path, agent: str, session: str, *, waits: bool) -> None:
+        """Keep the file of a turn that waits; let go of one that has ended. Raises TurnWaiting where another turn waits by now.
+
+        A record that is kept elsewhere stays what and where it is.
+        """
+        waiting = self._waiting(agent, session)
+        is_own = path.parent == self._folder
+        if (waits and path == waiting) or not (waits or is_own):
+            return
+        try:
+            if not is_own:
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path = Path(shutil.copy(path, self._running(agent, session)))
+            if waits:
+                os.link(path, waiting)  # which never takes the place of one that is there
+            path.unlink(missing_ok=True)
+        except FileExistsError as error:
+            path.unlink(missing_ok=True)
+            raise _waits(session, self._waiting(agent, session)) from error
+        except OSError as error:
+            raise StoreUnavailable(f"The turn cannot wait: {error.strerror}. Fix: set 'data_dir'.") from error
+
+    def _running(self, agent: str, session: str) -> Path:
+        return self._folder / f"{agent}-{session}.{os.getpid()}-{next(_NUMBERS)}.running"
+
+    def _waiting(self, agent: str, session: str) -> Path:
+        return self._folder / f"{agent}-{session}.waiting"
+
+
+def _waits(session: str, path: Path) -> TurnWaiting:
+    fix = f"give it, by '--answer TEXT' or 'Interlock.answer', or give the turn up, by deleting '{path}'"
+    return TurnWaiting(f"Session '{session}' waits for an answer. Fix: {fix}.")
+
+
+def _is_somebodys(path: Path) -> bool:
+    """Tell whether the process is still there that writes a file."""
+    try:
+        os.kill(int(path.name.split(".")[-2].split("-")[0]), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, ValueError, OverflowError):
+        return True
+    return True

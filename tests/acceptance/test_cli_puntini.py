@@ -1,0 +1,225 @@
+"""What a person and a pipe see of puntini: turns that wait, answers that come later, pictures of the graph."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agents.puntini.spec import ABORT, OPTIONS
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+TWINS = ("Create a task Design", "Create a person Design")
+UNSURE = "Set the status of Design to done"
+
+MODULE = '''
+"""A model by script that notes each time that it is asked, and a store that notes each change."""
+
+import os
+from pathlib import Path
+
+from interlock.adapters.graphs.ladybug import open_ladybug
+from interlock.capabilities import Model
+from interlock.capabilities.graph_store import GraphStore
+from interlock.testing import ScriptedModel
+
+
+def note(name):
+    with open(name, "a") as file:
+        file.write("x")
+
+
+class Noting(ScriptedModel):
+    async def decide(self, messages, *, schema):
+        note("asked")
+        return await super().decide(messages, schema=schema)
+
+
+class Store:
+    def __init__(self):
+        self._store = None
+
+    def _opened(self):
+        if self._store is None:
+            self._store = open_ladybug(Path("data/graphs"), timeout_s=10.0, max_rows=1000, max_bytes=500_000)
+        return self._store
+
+    async def apply(self, graph, changes):
+        note("applied")
+        return await self._opened().apply(graph, changes)
+
+    async def nodes(self, graph, **more):
+        return await self._opened().nodes(graph, **more)
+
+    async def edges(self, graph, **more):
+        return await self._opened().edges(graph, **more)
+
+    async def query(self, graph, text, parameters, **more):
+        return await self._opened().query(graph, text, parameters, **more)
+
+
+def step(name, **args):
+    return {"step_number": 1, "tool_signature": {"tool_name": name, "tool_args": args}, "is_final_step": False}
+
+
+goal = {"goal": {"original_goal": "g", "intent": "i", "complexity": "complex", "estimated_steps": 2}}
+edge = step("add_edge", from_node="a", to_node="missing", relationship="NEEDS")
+grants = {Model: Noting(goal, step("add_node", label="Task", key="a"), edge, edge), GraphStore: Store()}
+'''
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"INTERLOCK_ENGINE": "direct", "INTERLOCK_DATA_DIR": str(tmp_path / "data")}
+
+
+def as_json(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    return json.loads(ran.stdout)
+
+
+def graph_of(interlock: Command, session: str = "s") -> dict[str, Any]:
+    return as_json(interlock("graph", "puntini", "--session", session, "--format", "json"))
+
+
+def written(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_turn_waits_and_another_process_goes_on_with_it(interlock: Command, tmp_path: Path):
+    (tmp_path / "noting.py").write_text(MODULE)
+    noting = ("--grants", "noting:grants")
+    ran = interlock("run", "puntini", "Do it.", "--session", "s", "--json", *noting)
+    result = as_json(ran)
+    assert (ran.returncode, result["status"], result["error"]) == (0, "waiting", None)
+    waiting = result["metadata"]["waiting"]
+    assert waiting["options"] == list(OPTIONS)
+    assert waiting["question"] == result["output"]
+    asked, applied = written(tmp_path / "asked"), written(tmp_path / "applied")
+    assert (len(asked), len(applied)) == (4, 1)
+
+    again = interlock("run", "puntini", "Something else.", "--session", "s", "--json", *noting)
+    assert (again.returncode, as_json(again)["error"]["code"]) == (2, "turn_waiting")
+
+    ran = interlock("run", "puntini", "--session", "s", "--answer", "3", "--json", *noting)
+    answered = as_json(ran)
+    assert (ran.returncode, answered["status"], answered["turn"]) == (0, "success", result["turn"])
+    assert answered["path"] == [*result["path"], "answer"]
+    assert f"You said: {ABORT}" in answered["output"]
+    assert (written(tmp_path / "asked"), written(tmp_path / "applied")) == (asked, applied), "nothing twice"
+
+    nothing = interlock("run", "puntini", "--session", "s", "--answer", "3", "--json", *noting)
+    assert (nothing.returncode, as_json(nothing)["error"]["code"]) == (2, "nothing_waits")
+
+
+def test_a_person_sees_the_question_its_options_and_how_to_answer(interlock: Command):
+    ran = interlock("run", "puntini", "Tell me a joke", "--session", "s")
+    assert ran.returncode == 0
+    for number, option in enumerate(OPTIONS, start=1):
+        assert f"  {number}  {option}" in ran.stdout
+    assert "(recommended)" in ran.stdout
+    assert "interlock run puntini --session s --answer TEXT" in ran.stdout
+    plain = interlock("run", "puntini", "--session", "s", "--answer", ABORT)
+    assert "You said: abort" in plain.stdout
+
+
+def test_two_processes_that_answer_at_once_are_one(interlock: Command):
+    interlock("run", "puntini", "Tell me a joke", "--session", "s")
+
+    def say(text: str) -> subprocess.CompletedProcess[str]:
+        return interlock("run", "puntini", "--session", "s", "--answer", text, "--json")
+
+    with ThreadPoolExecutor(2) as pool:
+        ran = list(pool.map(say, ("One.", "Two.")))
+    results = [as_json(one) for one in ran]
+    assert sorted(one["status"] for one in results) == ["error", "success"]
+    [refused] = [one["error"]["code"] for one in results if one["status"] == "error"]
+    assert refused in {"nothing_waits", "record_invalid", "store_unavailable", "session_busy"}
+
+
+def test_a_chat_shows_the_options_takes_a_number_and_goes_on_by_itself(interlock: Command):
+    said = "\n".join([*TWINS, UNSURE, "1", "4", "I mean the task.", "3", "List all tasks", "/quit", ""])
+    ran = interlock("chat", "puntini", "--session", "s", stdin=said.encode())
+    assert ran.returncode == 0, ran.stderr
+    out = ran.stdout
+    assert out.count("  1  retry with a different approach") == 3, "asked again in each turn that was taken by itself"
+    assert "You said: retry with a different approach" in out
+    assert "What should I know?" in out
+    assert "You said: I mean the task." in out
+    assert "You said: abort" in out
+    assert "--answer" not in out, "one answers by typing"
+    assert "| Task | Design |" in out
+
+
+def test_nobody_to_ask_is_a_setting(interlock: Command):
+    ran = interlock("run", "puntini", "Tell me a joke", "--json", env={"INTERLOCK_HUMAN": "nobody"})
+    assert as_json(ran)["status"] == "success"
+    assert "Nobody was there to be asked." in as_json(ran)["output"]
+
+
+def test_the_graph_of_a_session_is_drawn(interlock: Command, tmp_path: Path):
+    created = "Create a project Apollo with tasks Design and Build, and assign Ada to Design"
+    assert interlock("run", "puntini", created, "--session", "s").returncode == 0
+    data = graph_of(interlock)
+    assert [node["key"] for node in data["nodes"]] == ["Ada", "Apollo", "Build", "Design"]
+    assert len(data["edges"]) == 3
+    mermaid = interlock("graph", "puntini", "--session", "s")
+    assert mermaid.stdout.startswith("flowchart LR\n")
+    assert '["Project Apollo"]' in mermaid.stdout
+    svg = interlock("graph", "puntini", "--session", "s", "--format", "svg")
+    texts = "".join(ET.fromstring(svg.stdout).itertext())  # noqa: S314 - ours
+    assert all(title in texts for title in ("Project Apollo", "Task Design", "Task Build", "Person Ada"))
+    for form in ("svg", "json", "mermaid"):
+        ran = interlock("graph", "puntini", "--session", "s", "--format", form, "--output", f"out.{form}")
+        assert (ran.returncode, ran.stdout) == (0, "")
+        assert "4 nodes and 3 edges" in ran.stderr
+    assert json.loads((tmp_path / "out.json").read_text()) == data
+    ET.parse(tmp_path / "out.svg")  # noqa: S314 - ours
+    cut = interlock("graph", "puntini", "--session", "s", "--limit", "2")
+    assert cut.stdout.count("[") == 2
+    assert "only the first 2" in cut.stderr
+    lost = interlock("graph", "puntini", "--session", "s", "--output", "missing/out.svg")
+    assert (lost.returncode, "store_unavailable" in lost.stderr) == (2, True)
+
+
+def test_a_session_without_a_graph_is_an_empty_picture(interlock: Command, tmp_path: Path):
+    begun = time.monotonic()
+    assert graph_of(interlock, "nobody") == {"nodes": [], "edges": []}
+    assert time.monotonic() - begun < 60
+    assert not list((tmp_path / "data").glob("graphs/*nobody*")), "looking at it does not make it"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("graph", "puntini"),
+        ("graph", "puntini", "--session", "s", "--format", "png"),
+        ("graph", "puntini", "--session", "../s"),
+        ("graph", "puntini", "--session", ""),
+        ("graph", "puntini", "--session", "s", "--limit", "0"),
+        ("graph", "nobody", "--session", "s"),
+        ("graph", "sam", "--session", "s"),
+        ("run", "puntini", "Do it.", "--session", "s", "--answer", "Yes."),
+        ("run", "puntini", "--answer", "Yes."),
+        ("run", "puntini", "--session", "s", "--answer", "Yes.", "--record", "r"),
+        ("run", "puntini", "--session", "a/b", "--answer", "Yes."),
+        ("run", "puntini", "--session", "s", "--answer", " "),
+        ("run", "sam", "--session", "s", "--answer", "Yes."),
+        ("run", "puntini", "Do it.", "--session", "a b"),
+        ("run", "puntini", ""),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(interlock: Command, tmp_path: Path, arguments: tuple[str, ...]):
+    ran = interlock(*arguments)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert ran.stderr.strip()
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,90 @@
+"""Who answers for a person: whoever comes later, a script, or nobody."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from interlock.adapters.people import LaterHuman, NobodyHere, ScriptedHuman, answering
+from interlock.capabilities import Question
+from interlock.cli.people import chosen, options_of
+from interlock.errors import PersonAwaited
+from interlock.runtime.turn import TurnResult
+
+QUESTION = Question(text="Which?", options=("this", "that"), recommended="this")
+
+
+async def test_an_answer_is_for_one_question():
+    human = LaterHuman()
+    with pytest.raises(PersonAwaited) as awaited:
+        await human.ask(QUESTION)
+    assert awaited.value.question == QUESTION
+    with answering("that"):
+        assert await human.ask(QUESTION) == "that"
+        with pytest.raises(PersonAwaited):
+            await human.ask(QUESTION)
+    with pytest.raises(PersonAwaited):
+        await human.ask(QUESTION)
+
+
+async def test_an_answer_can_be_the_number_of_an_option():
+    with answering(" 2 "):
+        assert await LaterHuman().ask(QUESTION) == "that"
+    with answering("2"):
+        assert await LaterHuman().ask(Question(text="How many?")) == "2"
+
+
+async def test_answers_of_others_are_not_ones_own():
+    human, both = LaterHuman(), asyncio.Barrier(2)
+
+    async def answered(text: str) -> str | None:
+        with answering(text):
+            await both.wait()
+            return await human.ask(QUESTION)
+
+    assert await asyncio.gather(answered("one"), answered("two")) == ["one", "two"]
+
+
+async def test_nobody_says_nothing():
+    assert await NobodyHere().ask(QUESTION) is None
+
+
+async def test_a_script_ends_with_nobody():
+    human = ScriptedHuman("a", "b")
+    assert [await human.ask(QUESTION) for _ in range(3)] == ["a", "b", None]
+    assert human.asked == [QUESTION] * 3
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("1", "this"),
+        (" 2 \n", "that"),
+        ("02", "02"),
+        ("0", "0"),
+        ("3", "3"),
+        ("-1", "-1"),
+        ("²", "²"),
+        ("٢", "٢"),
+        ("2.", "2."),
+        ("9" * 5000, "9" * 5000),
+        ("that", "that"),
+        (" something else ", "something else"),
+    ],
+)
+def test_a_number_stands_for_an_option(said: str, meant: str):
+    assert chosen(said, QUESTION.options) == meant
+    assert chosen("1", ()) == "1"
+
+
+def result(**more: object) -> TurnResult:
+    given = {"agent": "puntini", "session": "s", "turn": "t", "status": "waiting", "output": None, "error": None}
+    return TurnResult(**{**given, "path": (), "state": {}, "metadata": {}, **more})  # pyright: ignore[reportArgumentType]
+
+
+def test_options_are_listed_with_how_to_answer():
+    waiting = {"question": "Which?", "options": ["this", "that"], "recommended": "that"}
+    lines = list(options_of(result(metadata={"waiting": waiting})))
+    assert lines == ["  1  this", "  2  that  (recommended)", "Answer with: interlock run puntini --session s --answer TEXT"]
+    assert list(options_of(result(status="success"))) == []

@@ -1,0 +1,184 @@
+"""The nodes of the gateway as plain functions, and what its two graphs are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from interlock.agents.gateway import agent
+from interlock.agents.gateway.graph import admin_graph, user_graph
+from interlock.agents.gateway.nodes import bridge, customer, customer_from_bridge, supervisor
+from interlock.agents.gateway.proof import is_proof, prove
+from interlock.agents.gateway.roles import Route
+from interlock.agents.gateway.state import Answered, Crossed, Forwarded, Responded, Returned
+from interlock.contract.labels import Secret
+from interlock.errors import BridgeAccessError, TurnError
+
+TEXT = "What do the docs say?"
+
+
+@dataclass
+class Sorted:
+    """A classifier that has made up its mind."""
+
+    route: Route
+    asked: list[str] = field(default_factory=list[str])
+
+    async def classify(self, text: str) -> Route:
+        self.asked.append(text)
+        return self.route
+
+
+@dataclass
+class Kept:
+    """A vault."""
+
+    name: str = ""
+    fetched: list[str] = field(default_factory=list[str])
+
+    async def reference(self) -> str:
+        return self.name
+
+    async def fetch(self, reference: str) -> str:
+        self.fetched.append(reference)
+        return f"secret of {reference}"
+
+
+@dataclass
+class Worked:
+    """A worker, or the side that one is on."""
+
+    tasks: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    async def work(self, task: str, secret: str = "") -> str:
+        self.tasks.append((task, secret))
+        return "done"
+
+    async def answer(self, bridge_input: str) -> str:
+        self.tasks.append((bridge_input, ""))
+        return "answered"
+
+
+async def test_the_supervisor_answers_with_its_worker_which_has_the_secret():
+    worker, vault = Worked(), Kept("key")
+    answered = await supervisor("ls /admin now", classifier=Sorted("respond_admin"), worker=worker, vault=vault)
+    assert answered == Answered(supervisor_response="done", secret_key_ref="key")  # noqa: S106 - the name of one
+    assert (worker.tasks, vault.fetched) == ([("ls / now", "secret of key")], ["key"])
+    assert (answered.origin, answered.route) == ("supervisor", "respond_admin")
+
+
+async def test_without_a_secret_the_vault_is_not_opened():
+    worker, vault = Worked(), Kept()
+    answered = await supervisor("Hello.", classifier=Sorted("respond_admin"), worker=worker, vault=vault)
+    assert answered == Answered(supervisor_response="done", secret_key_ref="")
+    assert (worker.tasks, vault.fetched) == ([("Hello.", "")], [])
+
+
+async def test_what_is_for_the_customer_side_is_sent_on_with_a_proof_and_nothing_is_fetched_for_it():
+    worker, vault = Worked(), Kept("key")
+    forwarded = await supervisor(TEXT, classifier=Sorted("route_bridge"), worker=worker, vault=vault)
+    assert isinstance(forwarded, Forwarded)
+    assert (forwarded.origin, forwarded.route, worker.tasks, vault.fetched) == ("supervisor", "route_bridge", [], [])
+    assert await bridge(forwarded.origin, forwarded.origin_proof, TEXT) == Crossed(bridge_admin_input=TEXT)
+
+
+@pytest.mark.parametrize("empty", ["", "  ", "\n"])
+async def test_nothing_is_asked_for_nothing(empty: str):
+    classifier, worker, vault = Sorted("route_bridge"), Worked(), Kept("key")
+    answered = await supervisor(empty, classifier=classifier, worker=worker, vault=vault)
+    assert answered == Answered(supervisor_response="Empty admin input.", secret_key_ref="")
+    assert await customer(empty, "", worker=worker) == Responded(response="Empty user input.")
+    assert await customer("", empty, worker=worker) == Responded(response="Empty user input.")
+    assert (classifier.asked, worker.tasks, vault.fetched) == ([], [], [])
+
+
+async def test_the_customer_side_answers_whoever_asks():
+    worker = Worked()
+    assert await customer("read /docs/a.md", "", worker=worker) == Responded(response="done")
+    assert await customer("", "read /docs/b.md", worker=worker) == Responded(response="done")
+    assert worker.tasks == [("read /a.md", ""), ("read /b.md", "")]
+    side = Worked()
+    assert await customer_from_bridge("read /docs/a.md", side=side) == Returned(customer_response="answered")
+    assert side.tasks == [("read /docs/a.md", "")]
+
+
+# The bridge
+
+
+def test_a_refusal_of_the_bridge_is_a_permission_error_with_a_code_of_its_own():
+    assert issubclass(BridgeAccessError, PermissionError)
+    assert issubclass(BridgeAccessError, TurnError)
+    assert BridgeAccessError("No.").code == "bridge_denied"
+    assert not BridgeAccessError("No.").transient
+
+
+FORGED = {
+    "no proof": ("supervisor", ""),
+    "a word": ("supervisor", "supervisor"),
+    "zeros": ("supervisor", "0" * 64),
+    "of another text": ("supervisor", prove("another text")),
+    "of an empty text": ("supervisor", prove("")),
+    "of the text with a space": ("supervisor", prove(TEXT + " ")),
+    "backwards": ("supervisor", prove(TEXT)[::-1]),
+    "in capitals": ("supervisor", prove(TEXT).upper()),
+    "cut": ("supervisor", prove(TEXT)[:-1]),
+    "with more": ("supervisor", prove(TEXT) + "0"),
+    "no ASCII": ("supervisor", "é" * 64),
+    "a lone surrogate": ("supervisor", "\ud800" * 64),
+    "the admin's own": ("admin_cli", prove(TEXT)),
+    "the bridge's own": ("bridge", prove(TEXT)),
+    "in other letters": ("Supervisor", prove(TEXT)),
+    "nobody": ("", prove(TEXT)),
+}
+
+
+@pytest.mark.parametrize(("origin", "proof"), FORGED.values(), ids=FORGED)
+async def test_the_bridge_refuses_every_origin_that_cannot_be_proved(origin: str, proof: str):
+    with pytest.raises(BridgeAccessError) as refused:
+        await bridge(origin, proof, TEXT)  # pyright: ignore[reportArgumentType] - that is what is tried
+    assert TEXT not in str(refused.value)
+    assert prove(TEXT) not in str(refused.value)
+
+
+@given(text=st.text(), other=st.text())
+def test_a_proof_is_of_one_text(text: str, other: str):
+    assert is_proof(prove(text), text)
+    assume(text != other)
+    assert not is_proof(prove(text), other)
+
+
+@given(proof=st.text(), text=st.text())
+def test_nobody_writes_a_proof(proof: str, text: str):
+    assert not is_proof(proof, text)
+
+
+# What the graphs are made of
+
+
+def test_the_sides_share_neither_node_nor_capability():
+    assert not {*admin_graph.nodes} & {*user_graph.nodes}
+    assert not {*admin_graph.capabilities} & {*user_graph.capabilities}
+    assert agent.entries == {"admin": admin_graph, "user": user_graph}
+    assert [capability.__name__ for capability in user_graph.capabilities] == ["DocsWorker"]
+
+
+def test_a_caller_sets_one_field_on_either_side():
+    assert (admin_graph.state.takes, admin_graph.state.takes_inside) == (("admin_input",), ())
+    assert (user_graph.state.takes, user_graph.state.takes_inside) == (("user_input",), ("bridge_input", "origin"))
+
+
+def test_no_state_has_room_for_the_secret():
+    assert {name for name in admin_graph.state.fields if "secret" in name} == {"secret_key_ref"}
+    assert [name for name in user_graph.state.fields if "secret" in name or "admin" in name] == []
+    assert admin_graph.state.fields["origin_proof"].labels == (Secret,)
+
+
+def test_the_bridge_is_granted_nothing_and_no_node_a_model():
+    assert admin_graph.nodes["bridge"].grants == ()
+    for graph in (admin_graph, user_graph):
+        assert "Model" not in {grant.name for node in graph.nodes.values() for grant in node.grants}
+        assert all("Model" in graph.may_not(name) for name in graph.nodes)
+    assert {*user_graph.may_not("customer")} == {"Model", "AdminWorker", "Classifier", "CustomerSide", "Vault", "branch"}
