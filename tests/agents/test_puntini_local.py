@@ -1,4 +1,4 @@
-"""puntini with a real small model on this machine: whatever it plans, every turn ends typed, and every step is whole."""
+"""puntini with a real small model on this machine for the first goals, and rules for the rest: every turn ends typed, every step is whole."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def goals() -> list[str]:
     return made
 
 
-async def test_fifty_goals_with_a_real_model_all_end_typed(tmp_path: Path):
+async def test_fifty_goals_all_end_typed_and_the_first_are_a_real_models(tmp_path: Path):
     try:
         local: Any = open_local(None, max_tokens=12, max_reply_bytes=1 << 20, timeout_s=120)
     except InterlockError as error:
