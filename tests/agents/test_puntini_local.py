@@ -1,4 +1,4 @@
-"""puntini with a real small model on this machine for the first goals, and rules for the rest: every turn ends typed, every step is whole."""
+"""puntini with a real small model for the first goals, and rules for the rest: every turn ends typed, every step is whole."""
 
 from __future__ import annotations
 
