@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from analyst import measure_analyst
+from comparison import compared, measure_comparison, noticed
 from desk import measure_desk
 from figures import Figure, at_least, at_most, ratio
 from gateway import measure_gateway
@@ -138,15 +139,21 @@ async def measure() -> list[Figure]:
 def main() -> int:
     measures = (measure, measure_desk, measure_analyst, measure_gateway, measure_puntini)
     figures = [figure for one in measures for figure in asyncio.run(one())]
+    comparison = measure_comparison()
+    figures += compared(comparison)
     table = Table(title="what a turn costs")
     for column in ("what", "measured", "target", ""):
         table.add_column(column, justify="right" if column == "measured" else "left")
     for figure in figures:
         mark = "" if figure.met is None else "met" if figure.met else "MISSED"
         table.add_row(figure.name, f"{figure.value:,.2f} {figure.unit}", figure.target, mark)
-    Console().print(table)
+    screen = Console()
+    screen.print(table, noticed(comparison))
+    for name, reason in comparison["skipped"].items():
+        screen.print(f"{name} is left out: {reason}", markup=False)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+    results = {"figures": [asdict(figure) for figure in figures], "comparison": comparison}
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     return 1 if any(figure.met is False for figure in figures) else 0
 
 

@@ -1,4 +1,4 @@
-"""sam's functions in a StateGraph written by hand, the way its users write them: partial dicts and conditional edges.
+"""sam's functions in a StateGraph written by hand, the way its users write them: each node returns an update and the node that comes next.
 
 It does the same work with the same adapters, and keeps none of the promises.
 """

@@ -1,20 +1,25 @@
-"""Write the generated parts of the docs, or with `--check` name the files whose parts are out of step and exit with 1.
+"""Write the generated parts of the docs and the pictures, or with `--check` name the files that are out of step and exit with 1.
 
 A generated part stands between `<!-- generated: KIND NAME -->` and `<!-- end generated -->`. NAME is left out where the
-kind needs none. What stands there depends on the code alone: not on the terminal, the locale or the environment.
+kind needs none. What stands there depends on the code alone, and on what was measured or written down before: not on the
+terminal, the locale or the environment.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
 from interlock import Settings
+from interlock.adapters.drawing import draw
 from interlock.cli import app
 from interlock.contract.draw import markdown, mermaid
 from interlock.contract.shapes import render
@@ -24,7 +29,11 @@ from interlock.wiring import AGENTS, load_agent
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"^(<!-- generated: (\w+)(?: ([\w.]+))? -->\n).*?^(<!-- end generated -->)$", re.DOTALL | re.MULTILINE)
 OPENING = re.compile(r"^<!-- generated: ", re.MULTILINE)
+SCENE = re.compile(r"^## ([^\n]+)\n.*?^(```console\n.*?^```)$", re.DOTALL | re.MULTILINE)
 WIDTH = 80
+PICTURES = ROOT / "docs" / "pictures"
+FIGURES = ROOT / "benchmarks" / "compare" / "figures.json"
+TRANSCRIPT = ROOT / "docs" / "transcript.md"
 
 
 def pages() -> list[Path]:
@@ -43,10 +52,23 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def agents(_: str) -> str:
-    """List the agents."""
-    rows = [[f"[`{name}`](agents/{name}.md)", load_agent(name).summary] for name in AGENTS]
-    return table(["agent", "what it does"], rows)
+def agents(folder: str) -> str:
+    """List the agents, for a page that has docs/ in this folder, or is in docs/ itself."""
+    home = f"{folder}/" if folder else ""
+    rows = [[f"[`{name}`]({home}agents/{name}.md)", load_agent(name).summary, size_of(name, home)] for name in AGENTS]
+    return table(["agent", "what it does", "its graphs"], rows)
+
+
+def size_of(agent: str, home: str) -> str:
+    """Say how large an agent is, with a link to its picture."""
+    graphs = load_agent(agent).graphs
+    nodes = sum(len(graph.nodes) for graph in graphs)
+    return f"[{counted(len(graphs), 'graph')}, {counted(nodes, 'node')}]({home}pictures/{agent}.svg)"
+
+
+def counted(number: int, word: str) -> str:
+    """Write a number with its word."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def diagram(name: str) -> str:
@@ -107,13 +129,92 @@ def row(name: str, field: FieldInfo) -> list[str]:
     return [f"`{name}`", f"`{variable}`", f"`{kind}`", shown, field.description or ""]
 
 
+def comparison(_: str) -> str:
+    """Write the table of what was measured, and how it was."""
+    found = figures()
+    header = ["", "time of a turn", "its CPU time", f"rate of {found['at_once']:,} at once", "time to import"]
+    rows = [
+        [
+            f"{one['name']} {one['version']}" if "Interlock" not in one["name"] else one["name"],
+            f"{times(one['turn_ratio'])} ({one['turn_us']:,.0f} µs)",
+            f"{times(one['turn_cpu_ratio'])} ({one['turn_cpu_us']:,.0f} µs)",
+            f"{times(one['at_once_ratio'])} ({one['at_once_per_s']:,} a second)",
+            f"{times(one['import_ratio'])} ({one['import_ms']:,.0f} ms)",
+        ]
+        for one in found["measured"]
+    ]
+    notes = [
+        "Ratios to LangGraph by hand in the same rounds, and what was measured:",
+        f"medians of {found['rounds']} rounds for a turn and of {found['few_rounds']} for the rest, in which everybody comes once, each in",
+        "a process of its own.",
+        f"The model answers at once, or after 50 ms where {found['at_once']:,} turns are taken at once.",
+        "Interlock's checks, budgets and redaction are on.",
+        f"Measured on {found['date']} with Python {found['python']} on {counted(found['cpus'], 'CPU')}.",
+        *(f"{name} could not be measured." for name in found["skipped"]),
+    ]
+    return f"{table(header, rows)}\n{textwrap.fill(' '.join(notes), 120)}\n"
+
+
+def times(ratio: float) -> str:
+    """Write a ratio, with as many digits as mean something."""
+    return f"{ratio:.2f} x" if ratio < 10 else f"{ratio:.0f} x"  # noqa: PLR2004 - a digit less from there
+
+
+MISTAKES = {
+    "wrong_type": "a node writes a number where the state says text",
+    "leads_nowhere": "an outcome leads nowhere",
+    "no_such_field": "a node reads a field that there is not",
+    "undeclared_write": "a node writes a field that is another's",
+    "borrowed_model": "a node calls the model that another was given",
+    "never_reached": "no way leads to a node",
+    "endless": "the graph goes round and never ends",
+}
+
+
+def mistakes(_: str) -> str:
+    """Write the table of who notices which mistake, and when."""
+    found: dict[str, dict[str, dict[str, str]]] = figures()["mistakes"]
+    rows = [[words, *(caught(library[name]) for library in found.values())] for name, words in MISTAKES.items()]
+    return table(["the mistake", *found], rows)
+
+
+def caught(one: dict[str, str]) -> str:
+    """Say when a mistake is caught: by the type checker, at build, at run, or not at all."""
+    said = {"build": "at build", "run": "at run", "dropped": "no, but has no effect", "no": "no"}[one["caught"]]
+    if one["type_checker"] == "no":
+        return said
+    return "type checker" if said == "no" else f"type checker, {said}"
+
+
+def figures() -> dict[str, Any]:
+    """Read what was measured."""
+    return json.loads(FIGURES.read_text(encoding="utf-8"))
+
+
+def transcript(scene: str) -> str:
+    """Take over a scene of the transcript, which scripts/transcript.py writes."""
+    scenes = {title.lower().replace(" ", "_"): block for title, block in SCENE.findall(TRANSCRIPT.read_text(encoding="utf-8"))}
+    if scene not in scenes:
+        raise SystemExit(f"{TRANSCRIPT.name} has no scene '{scene}': it has {', '.join(scenes)}.")
+    return f"{scenes[scene]}\n"
+
+
+def pictures() -> dict[Path, str]:
+    """Draw every agent."""
+    found = {name: load_agent(name) for name in AGENTS}
+    return {PICTURES / f"{name}.svg": draw(agent.graphs, behind=agent.subgraphs) for name, agent in found.items()}
+
+
 KINDS: dict[str, Callable[[str], str]] = {
     "agents": agents,
     "commands": commands,
+    "comparison": comparison,
     "contracts": contracts,
     "diagram": diagram,
     "errors": errors,
+    "mistakes": mistakes,
     "settings": settings,
+    "transcript": transcript,
 }
 
 
@@ -126,18 +227,19 @@ def renewed(page: Path, text: str) -> str:
 
 
 def main() -> int:
-    """Write the parts, or check them."""
+    """Write the parts and the pictures, or check them."""
     check = "--check" in sys.argv[1:]
     stale = 0
-    for page in pages():
-        text = page.read_text(encoding="utf-8")
-        fresh = renewed(page, text)
-        if fresh == text:
+    kept = {page: page.read_text(encoding="utf-8") for page in pages()}
+    wanted = {page: renewed(page, text) for page, text in kept.items()} | pictures()
+    for path, fresh in wanted.items():
+        if fresh == (kept[path] if path in kept else path.read_text(encoding="utf-8") if path.is_file() else None):
             continue
         stale += 1
-        print(f"{page.relative_to(ROOT).as_posix()}: {'out of step; run `make docs`' if check else 'written'}")
+        print(f"{path.relative_to(ROOT).as_posix()}: {'out of step; run `make docs`' if check else 'written'}")
         if not check:
-            page.write_text(fresh, encoding="utf-8", newline="\n")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(fresh, encoding="utf-8", newline="\n")
     return 1 if check and stale else 0
 
 

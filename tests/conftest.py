@@ -1,20 +1,43 @@
 from __future__ import annotations
 
-import os
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
 
 from interlock.engine import ENGINES, EngineName
+from tests.support.amount import EXAMPLES
+from tests.support.forked import Commands
+from tests.support.postgres import PostgresServer, fresh_database, shared_postgres
 
 # An engine's first turn takes longer than the others; whoever has more time than a build tries more.
-settings.register_profile("interlock", deadline=None, max_examples=int(os.environ.get("INTERLOCK_TEST_EXAMPLES", "50")))
+settings.register_profile("interlock", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("interlock")
 
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> EngineName:
     return request.param
+
+
+@pytest.fixture(scope="session")
+def postgres() -> PostgresServer:
+    return shared_postgres()
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Generator[str]:
+    """A database with nothing in it."""
+    with fresh_database(postgres) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """Whoever runs the commands of this process."""
+    commands = Commands()
+    yield commands
+    commands.close()
 
 
 @pytest.fixture(scope="session")

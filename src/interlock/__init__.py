@@ -14,7 +14,10 @@ testing/        for your tests: a scripted model, a fixed clock
 from interlock.capabilities.capability import Capability
 from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Trusted, Untrusted, node
 from interlock.errors import InterlockError
+from interlock.runtime.agent import Agent
 from interlock.runtime.composed import Composed
+from interlock.runtime.reply import Fault, Reply
+from interlock.runtime.rules import Rules
 from interlock.runtime.subgraph import Subgraph
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
@@ -22,14 +25,18 @@ from interlock.wiring import Interlock
 
 __all__ = [
     "END",
+    "Agent",
     "Capability",
     "Composed",
     "Control",
+    "Fault",
     "Graph",
     "Interlock",
     "InterlockError",
     "Outcome",
     "Present",
+    "Reply",
+    "Rules",
     "Secret",
     "Settings",
     "Subgraph",

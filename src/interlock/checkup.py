@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import httpx
 from pydantic import SecretStr
 
 from interlock.adapters.files.demo import open_base
@@ -288,6 +287,8 @@ async def _graphs(settings: Settings) -> Check:
 
 async def _server(what: str, name: str, base_url: str, key: SecretStr | None) -> Check:
     """Ask an OpenAI-compatible server for its list of models: that costs nothing."""
+    import httpx  # noqa: PLC0415 - every command would wait for it
+
     shown = _without_password(base_url)
     headers = {} if key is None else {"authorization": f"Bearer {key.get_secret_value()}"}
     try:

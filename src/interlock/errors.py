@@ -14,6 +14,8 @@
         RecordInvalid            record_invalid
         TurnWaiting              turn_waiting
         NothingWaits             nothing_waits
+        NameUnusable             name_unusable
+        FolderUnusable           folder_unusable
       TurnError                while a turn runs; carries the turn and the node path
         ContractViolation        contract_violation
         BudgetExceeded           budget_exceeded
@@ -76,6 +78,7 @@ __all__ = [
     "ContractError",
     "ContractViolation",
     "DocumentInvalid",
+    "FolderUnusable",
     "InputEmpty",
     "InputEncoding",
     "InputError",
@@ -92,6 +95,7 @@ __all__ = [
     "ModelRefused",
     "ModelTimeout",
     "ModelUnavailable",
+    "NameUnusable",
     "NodeFailed",
     "NodeHasEdges",
     "NotInGraph",
@@ -239,6 +243,18 @@ class NothingWaits(InputError):
     """There is an answer, and no turn that waits for one."""
 
     code = "nothing_waits"
+
+
+class NameUnusable(InputError):
+    """An agent cannot have that name."""
+
+    code = "name_unusable"
+
+
+class FolderUnusable(InputError):
+    """A new agent cannot be put there: the place is taken, or cannot be written."""
+
+    code = "folder_unusable"
 
 
 class TurnError(InterlockError):

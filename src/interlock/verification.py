@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from interlock.contract.conformance import differences
 from interlock.contract.document import read_document_file
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InterlockError
-from interlock.grants import Grants
 from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
 from interlock.runtime.proof import Finding, Invariant, Observed
@@ -46,16 +46,31 @@ class _Asked:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+_script: ContextVar[ScriptedModel] = ContextVar("interlock_lab_script")
+_ids: ContextVar[CountingIds] = ContextVar("interlock_lab_ids")
+
+
+class _Model(ScriptedModel):
+    """Says what the script of the turn has."""
+
+    def _next(self) -> Scripted:
+        return _script.get()._next()  # noqa: SLF001 - one of its own kind
+
+
+class _Ids:
+    """Makes the ids of the turn."""
+
+    async def new(self) -> str:
+        return await _ids.get().new()
+
+
 class EngineLab:
     """Takes turns of one agent on every engine: a scripted model, a fixed clock, counted ids, stores of its own, default settings."""
 
     def __init__(self, agent: Agent, folder: Path) -> None:
         self._agent = agent
-        self._settings = {engine: Settings.model_construct(engine=engine, data_dir=folder) for engine in ENGINES}
-        self._opened = Grants(self._settings["direct"], {})
-        used = dict.fromkeys(capability for graph in agent.graphs for capability in graph.capabilities)
-        stores = tuple(capability for capability in used if capability not in (Model, ModelBackend))
-        self._grants = {**self._opened.of(agent, stores), Clock: FixedClock()}
+        self._folder = folder
+        self._apps: dict[str, Interlock] = {}
         self._taken = 0
 
     async def observe(
@@ -77,19 +92,25 @@ class EngineLab:
         return observed
 
     async def _take(self, engine: EngineName, ids: str, asked: _Asked) -> Observed:
-        model = ScriptedModel(*asked.replies)
         events: list[Event] = []
         named = f"{asked.session or ids}-{engine}" if self._agent.has_sessions else asked.session
-        opened: Mapping[type, object] = {Clock: FixedClock()} if asked.settings else self._grants  # other settings mean other adapters
-        granted: dict[type, object] = {**opened, Ids: CountingIds(ids), Model: model, ModelBackend: model}
-        settings = self._settings[engine].model_copy(update=dict(asked.settings))
-        async with Interlock(settings, grants=granted) as app:
-            result = await app.run(self._agent.name, asked.text, session=named, role=asked.role, on_event=events.append)
-            return Observed(result, events)
+        _script.set(ScriptedModel(*asked.replies))
+        _ids.set(CountingIds(ids))
+        app = self._app(engine=engine, **asked.settings)
+        result = await app.run(self._agent, asked.text, session=named, role=asked.role, on_event=events.append)
+        return Observed(result, events)
+
+    def _app(self, **settings: Any) -> Interlock:
+        """Make the application that has these settings, once: to make one takes longer than its turns."""
+        if repr(settings) not in self._apps:
+            model, made = _Model(), Settings.model_construct(data_dir=self._folder, **settings)
+            self._apps[repr(settings)] = Interlock(made, grants={Clock: FixedClock(), Ids: _Ids(), Model: model, ModelBackend: model})
+        return self._apps[repr(settings)]
 
     async def close(self) -> None:
         """Release the stores."""
-        await self._opened.close()
+        for app in self._apps.values():
+            await app.close()
 
 
 async def verify_agent(agent: Agent) -> AsyncGenerator[Verdict, None]:

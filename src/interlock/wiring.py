@@ -70,7 +70,8 @@ AGENTS = ("sam", "desk", "analyst", "gateway", "puntini")
 def load_agent(name: str) -> Agent:
     """Load one of the agents that come with Interlock."""
     if name not in AGENTS:
-        raise AgentUnknown(f"There is no agent '{name}'. There are: {', '.join(AGENTS)}.")
+        known = ", ".join(AGENTS)
+        raise AgentUnknown(f"There is no agent '{name}'. There are: {known}. On the command line, one of your own is MODULE:NAME.")
     return importlib.import_module(f"interlock.agents.{name}").agent
 
 
@@ -104,7 +105,8 @@ class Interlock:
         self._grants = Grants(self.settings, grants or {})
         self._ids = cast("Ids", (grants or {}).get(Ids, SystemIds()))
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self._ready: dict[int, tuple[Graph, _Ready]] = {}
+        self._bare: dict[int, Agent] = {}
+        self._ready: dict[tuple[int, int], tuple[Agent, Graph, _Ready]] = {}
         self._waiting = WaitingTurns(self.settings.folder / "turns")
         self._terms = Terms(
             limits=Limits(**{name: getattr(self.settings, name) for name in LIMITS}),
@@ -123,7 +125,7 @@ class Interlock:
 
     async def run(
         self,
-        agent: str | Graph,
+        agent: str | Graph | Agent,
         given: str | Mapping[str, Any],
         *,
         session: str | None = None,
@@ -133,6 +135,7 @@ class Interlock:
     ) -> TurnResult:
         """Take one turn: text, or the input fields of the graph. `on_event` is called with every event as it happens.
 
+        `agent` is the name of one that comes with Interlock, or an agent or a graph of your own.
         A turn for which no session is named begins one, which has the turn's own id. `record` names a new file, to which
         the turn is written for `replay` and `resume`.
         """
@@ -145,12 +148,12 @@ class Interlock:
         async with self._turn_of(order):
             return await self._take(order, ready, record, on_event)
 
-    async def answer(self, agent: str | Graph, text: str, *, session: str, on_event: Sink | None = None) -> TurnResult:
+    async def answer(self, agent: str | Graph | Agent, text: str, *, session: str, on_event: Sink | None = None) -> TurnResult:
         """Go on with the turn of a session that waits for a person, with what the person says. Nothing is done twice.
 
         The turn is told from its beginning: what had happened before it stopped comes again as it was.
         """
-        chosen = load_agent(agent) if isinstance(agent, str) else agent_of(agent)
+        chosen = self._chosen(agent)
         check_text(text, max_bytes=self.settings.max_input_bytes)
         path = self._waiting.find(chosen.name, check_session(session))
         with answering(text):
@@ -182,10 +185,10 @@ class Interlock:
             lock = self._turns[key] = asyncio.Lock()
         return lock
 
-    async def replay(self, path: Path, *, graph: Graph | None = None, on_event: Sink | None = None) -> Replay:
+    async def replay(self, path: Path, *, graph: Graph | Agent | None = None, on_event: Sink | None = None) -> Replay:
         """Take a recorded turn again with what was recorded: nothing is asked, told or looked up anew.
 
-        An agent that comes with Interlock is found by its name; a graph of your own has to be passed.
+        An agent that comes with Interlock is found by its name; an agent or a graph of your own has to be passed.
         """
         record = read_record(path)
         if record.ending is None:
@@ -204,11 +207,11 @@ class Interlock:
         found = differences(record, gate.fingerprint, Ending.of(result, events), ledger.unused)
         return Replay(record=record, result=result, differences=tuple(found))
 
-    async def resume(self, path: Path, *, graph: Graph | None = None, on_event: Sink | None = None) -> TurnResult:
+    async def resume(self, path: Path, *, graph: Graph | Agent | None = None, on_event: Sink | None = None) -> TurnResult:
         """Go on with a recorded turn that stopped half way: what it had done is taken from the record, never done again."""
         return await self._go_on(path, graph=graph, on_event=on_event)
 
-    async def _go_on(self, path: Path, *, graph: Graph | None, on_event: Sink | None) -> TurnResult:
+    async def _go_on(self, path: Path, *, graph: Graph | Agent | None, on_event: Sink | None) -> TurnResult:
         record = read_record(path)
         if record.ending is not None:
             raise RecordInvalid(f"The turn in '{path}' has ended. Fix: take it again, by 'replay'.")
@@ -230,7 +233,7 @@ class Interlock:
 
     async def stream(
         self,
-        agent: str | Graph,
+        agent: str | Graph | Agent,
         given: str | Mapping[str, Any],
         *,
         session: str | None = None,
@@ -261,14 +264,28 @@ class Interlock:
 
     def langgraph(
         self,
-        agent: str | Graph,
+        agent: str | Graph | Agent,
         *,
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
     ) -> AnyCompiledGraph:
         """Hand out a graph as a compiled LangGraph graph, for everything that LangGraph's world does with one."""
-        chosen, graph = self._find(agent) if isinstance(agent, str) else (agent_of(agent), agent)
+        chosen, graph = self._find(agent) if isinstance(agent, str) else self._entered(agent)
         return self._compile(graph, self._gate(chosen, graph), checkpointer=checkpointer, store=store).compiled
+
+    def _chosen(self, agent: str | Graph | Agent) -> Agent:
+        """Find the agent that is meant: one that comes with Interlock, one of your own, or a graph of your own as one."""
+        if isinstance(agent, str):
+            return load_agent(agent)
+        if isinstance(agent, Agent):
+            return agent
+        if id(agent) not in self._bare:
+            self._bare[id(agent)] = agent_of(agent)
+        return self._bare[id(agent)]
+
+    def _entered(self, agent: Graph | Agent) -> tuple[Agent, Graph]:
+        chosen = self._chosen(agent)
+        return chosen, entry_of(chosen, None)
 
     def _find(self, name: str) -> tuple[Agent, Graph]:
         agents = [load_agent(known) for known in AGENTS]
@@ -283,13 +300,14 @@ class Interlock:
         raise AgentUnknown(f"There is no graph '{name}'. There are: {known}.")
 
     def _prepare(self, agent: Agent, graph: Graph, *, inside: tuple[Graph, ...] = ()) -> _Ready:
-        """Compile a graph for the configured engine, and those inside it, once."""
-        known = self._ready.get(id(graph))
+        """Compile a graph for the configured engine, and those inside it, once for each agent: each has rules of its own."""
+        key = (id(agent), id(graph))
+        known = self._ready.get(key)
         if known is not None:
-            return known[1]
+            return known[-1]
         gate = self._gate(agent, graph, inside=inside)
         ready = _Ready(gate, self._compiled(graph, gate))
-        self._ready[id(graph)] = (graph, ready)
+        self._ready[key] = (agent, graph, ready)
         return ready
 
     def _compiled(self, graph: Graph, gate: Gate) -> Compiled:
@@ -341,11 +359,11 @@ class Interlock:
         return Gate(graph, self._grants.of(agent, plain) if lets_out else None, subgraphs=ready, composed=composed)
 
     def _admit(
-        self, agent: str | Graph, given: str | Mapping[str, Any], *, session: str | None, role: str | None, turn: str
+        self, agent: str | Graph | Agent, given: str | Mapping[str, Any], *, session: str | None, role: str | None, turn: str
     ) -> tuple[Order, _Ready] | InterlockError:
         """Find out what a turn is about; return why it cannot be taken."""
         try:
-            chosen = load_agent(agent) if isinstance(agent, str) else agent_of(agent)
+            chosen = self._chosen(agent)
             graph = entry_of(chosen, role)
             session = turn if session is None else check_session(session)
             given = self._checked(given, may_be_empty=chosen.answers_empty)
@@ -417,12 +435,12 @@ class Interlock:
             recorder.end(Ending.of(result, events))
         return result
 
-    def _order(self, record: Record, graph: Graph | None) -> tuple[Agent, Order]:
+    def _order(self, record: Record, graph: Graph | Agent | None) -> tuple[Agent, Order]:
         """Find out what a recorded turn was about."""
         heading = record.heading
         if graph is None and heading.agent not in AGENTS:
-            raise RecordInvalid(f"The record is of '{heading.agent}', a graph of your own. Fix: name it, by '--graph MODULE:GRAPH'.")
-        chosen = load_agent(heading.agent) if graph is None else agent_of(graph)
+            raise RecordInvalid(f"The record is of '{heading.agent}', one of your own. Fix: name it, by '--graph MODULE:NAME'.")
+        chosen = self._chosen(heading.agent if graph is None else graph)
         return chosen, heading.order(chosen, entry_of(chosen, heading.role))
 
 

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import sqlite3
-import struct
 import subprocess
-import termios
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from interlock.checkup import Check, check_up
 from interlock.settings import read_settings
+from tests.support.person import Person
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-
-CODE = re.compile(r"(\n|\r|\x1b\[[0-9;?]*[A-Za-z])|([^\n\r\x1b]+)")  # what moves on the screen, and what is written on it
 
 THREE = "What was the revenue by country in 2025; what is net revenue; what is 17.5 * 24?"
 
@@ -66,95 +58,6 @@ grants = {Model: Waiting({"next_step": "generate"})}
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     return {"INTERLOCK_ENGINE": "direct", "INTERLOCK_DATA_DIR": str(tmp_path / "data")}
-
-
-class Person:
-    """Somebody at a terminal of 100 columns."""
-
-    def __init__(self, terminal: int, process: subprocess.Popen[bytes]) -> None:
-        self._terminal = terminal
-        self.process = process
-        self._raw = ""
-        self._read = 0
-
-    @property
-    def lines(self) -> list[str]:
-        """What is on the screen in the end, without colours and without what was taken away again."""
-        rows, row, column = [""], 0, 0
-        for code, text in CODE.findall(self._raw):
-            match code:
-                case "\n":
-                    row, column = row + 1, 0
-                    rows += [""] * (row - len(rows) + 1)
-                case "\r":
-                    column = 0
-                case "\x1b[2K":
-                    rows[row] = ""
-                case "\x1b[1A":
-                    row -= 1
-                case _:
-                    rows[row] = rows[row][:column] + text + rows[row][column + len(text) :]
-                    column += len(text)
-        return "\n".join(line.rstrip() for line in rows).rstrip().split("\n")
-
-    @property
-    def raw(self) -> str:
-        return self._raw
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def wait_for(self, text: str, *, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while (found := self._raw.find(text, self._read)) < 0:
-            assert time.monotonic() < end, f"{text!r} did not appear in {self._raw[self._read :]!r}"
-            assert self._look(), f"{text!r} did not appear before the end: {self._raw[self._read :]!r}"
-        self._read = found + len(text)
-
-    def leave(self, *, seconds: float = 60) -> int:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self._look():
-            pass
-        return self.process.wait(timeout=20)
-
-    def _look(self) -> bool:
-        if select.select([self._terminal], [], [], 0.2)[0]:
-            try:
-                more = os.read(self._terminal, 65536).decode(errors="replace")
-            except OSError:  # the other end is closed
-                return False
-            self._raw += more
-            return bool(more)
-        return True
-
-
-@pytest.fixture
-def sit_down(script: str, environment: dict[str, str], tmp_path: Path) -> Generator[Callable[..., Person]]:
-    people: list[tuple[int, subprocess.Popen[bytes]]] = []
-
-    def begin(*arguments: str, columns: int = 100, **env: str) -> Person:
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        process = subprocess.Popen(
-            [script, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=tmp_path,
-            env=environment | {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"} | env,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - so that Ctrl-C is a signal
-        )
-        os.close(theirs)
-        people.append((ours, process))
-        return Person(ours, process)
-
-    yield begin
-    for terminal, process in people:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        os.close(terminal)
 
 
 def own_tools(*names: str) -> dict[str, str]:
@@ -201,7 +104,7 @@ def test_another_plan_is_told_in_words(sit_down: Callable[..., Person]):
     person.wait_for("verifier > planner > generator")
     person.type("/quit\r")
     assert person.leave() == 0
-    assert "planning_retry" not in person.raw
+    assert "planning_retry" not in person.seen
 
 
 def test_the_answer_is_seen_before_the_model_has_finished(sit_down: Callable[..., Person], tmp_path: Path):
@@ -231,8 +134,8 @@ def test_ctrl_c_ends_a_turn_whose_tool_hangs_and_the_session_goes_on(sit_down: C
     person.wait_for("\x1b[?2004h")
     person.type("\x04")
     assert person.leave() == 0
-    assert "- use hang" not in person.raw
-    assert "Traceback" not in person.raw
+    assert "- use hang" not in person.seen
+    assert "Traceback" not in person.seen
 
 
 def test_what_a_tool_says_controls_neither_terminal_nor_pipe(sit_down: Callable[..., Person], interlock: Command, tmp_path: Path):
@@ -240,7 +143,7 @@ def test_what_a_tool_says_controls_neither_terminal_nor_pipe(sit_down: Callable[
     person = sit_down("run", "analyst", "use hostile", **own_tools("hostile"))
     assert person.leave() == 0
     piped = interlock("run", "analyst", "use hostile", env=own_tools("hostile"))
-    for seen in (person.raw, piped.stdout):
+    for seen in (person.seen, piped.stdout):
         assert "red" in seen
         assert [part for part in ("\x1b]0;owned", "\x07", "\x1b[31mred", "\u202e") if part in seen] == []
 
@@ -265,7 +168,7 @@ def test_a_session_is_gone_on_with_by_the_next_command(interlock: Command):
 def test_what_describes_the_analyst_fits_on_100_columns(sit_down: Callable[..., Person], arguments: list[str]):
     person = sit_down(*arguments)
     assert person.leave() == 0
-    assert "analyst" in person.raw
+    assert "analyst" in person.seen
     assert all(len(line) <= 100 for line in person.lines)
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import select
-import signal
-import struct
 import subprocess
-import termios
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.person import Person
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -59,73 +54,13 @@ grants = {Wait: Never()}
 PROMPT = "\x1b[?2004h"  # from here on what is pasted is marked: the line editor is ready
 
 
-class Person:
-    """Somebody at a terminal of 100 columns."""
-
-    def __init__(self, terminal: int, process: subprocess.Popen[bytes]) -> None:
-        self._terminal = terminal
-        self.process = process
-        self.seen = ""
-        self._read = 0
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def wait_for(self, text: str, *, seconds: float = 40) -> None:
-        """Read the screen until a text appears after what was read before."""
-        end = time.monotonic() + seconds
-        while (found := self.seen.find(text, self._read)) < 0:
-            assert time.monotonic() < end, f"{text!r} did not appear in {self.seen[self._read :]!r}"
-            assert self._look(0.2), f"{text!r} did not appear before the end: {self.seen[self._read :]!r}"
-        self._read = found + len(text)
-
-    def _look(self, seconds: float) -> bool:
-        """Read what there is; False where the screen has gone."""
-        if select.select([self._terminal], [], [], seconds)[0]:
-            try:
-                self.seen += os.read(self._terminal, 65536).decode(errors="replace")
-            except OSError:
-                return False
-        return True
-
-    def leave(self) -> int:
-        end = time.monotonic() + 20
-        while self.process.poll() is None and time.monotonic() < end and self._look(0.1):
-            pass
-        return self.process.wait(timeout=20)
-
-
 @pytest.fixture
-def sit_down(script: str, environment: dict[str, str], tmp_path: Path) -> Generator[Callable[..., Person]]:
-    people: list[tuple[int, subprocess.Popen[bytes]]] = []
-
-    def begin(*arguments: str, **env: str) -> Person:
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        process = subprocess.Popen(
-            [script, "chat", *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=tmp_path,
-            env=environment | {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "INTERLOCK_DATA_DIR": str(tmp_path / "data")} | env,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - so that Ctrl-C is a signal
-        )
-        os.close(theirs)
-        people.append((ours, process))
-        return Person(ours, process)
-
-    yield begin
-    for terminal, process in people:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.wait()
-        os.close(terminal)
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"INTERLOCK_ENGINE": "direct", "INTERLOCK_DATA_DIR": str(tmp_path / "data")}
 
 
 def test_a_person_talks_and_looks_behind_the_scenes(sit_down: Callable[..., Person]):
-    person = sit_down("sam")
+    person = sit_down("chat", "sam")
     person.wait_for(PROMPT)
     person.type("good morning\r")
     person.wait_for("“good morning” (2 words)")
@@ -145,7 +80,7 @@ def test_a_person_talks_and_looks_behind_the_scenes(sit_down: Callable[..., Pers
 
 
 def test_what_was_typed_is_remembered_for_next_time(sit_down: Callable[..., Person], tmp_path: Path):
-    person = sit_down("sam")
+    person = sit_down("chat", "sam")
     person.wait_for(PROMPT)
     person.type("remember this\r")
     person.wait_for("(2 words)")
@@ -155,7 +90,7 @@ def test_what_was_typed_is_remembered_for_next_time(sit_down: Callable[..., Pers
     history = tmp_path / "data" / "history" / "sam"
     assert "remember this" in history.read_text()
     assert history.stat().st_mode & 0o777 == 0o600
-    again = sit_down("sam")
+    again = sit_down("chat", "sam")
     again.wait_for(PROMPT)
     again.type("\x1b[A")
     again.wait_for("remember this")
@@ -163,7 +98,7 @@ def test_what_was_typed_is_remembered_for_next_time(sit_down: Callable[..., Pers
 
 def test_ctrl_c_ends_the_turn_and_the_chat_goes_on(sit_down: Callable[..., Person], tmp_path: Path):
     (tmp_path / "slowly.py").write_text(SLOW)
-    person = sit_down("slowly:slow", "--grants", "slowly:grants")
+    person = sit_down("chat", "slowly:slow", "--grants", "slowly:grants")
     person.wait_for(PROMPT)
     person.type("wait\r")
     person.wait_for("wait")  # the spinner says which node it is in
@@ -183,14 +118,14 @@ def test_ctrl_c_ends_the_turn_and_the_chat_goes_on(sit_down: Callable[..., Perso
 
 def test_a_folder_that_cannot_be_written_is_a_typed_error(sit_down: Callable[..., Person], tmp_path: Path):
     (tmp_path / "file").touch()
-    person = sit_down("sam", INTERLOCK_DATA_DIR=str(tmp_path / "file"))
+    person = sit_down("chat", "sam", INTERLOCK_DATA_DIR=str(tmp_path / "file"))
     person.wait_for("store_unavailable")
     assert person.leave() == 2
 
 
 def test_model_text_cannot_control_the_terminal_of_a_chat(sit_down: Callable[..., Person], tmp_path: Path):
     (tmp_path / "script.json").write_text('["\\u001b]0;owned\\u0007\\u001b[31mred\\u202e"]')
-    person = sit_down("sam", "--model", "scripted:script.json")
+    person = sit_down("chat", "sam", "--model", "scripted:script.json")
     person.wait_for(PROMPT)
     person.type("hello\r")
     person.wait_for("red")

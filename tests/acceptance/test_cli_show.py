@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
+from interlock.adapters.drawing import draw
 from interlock.agents.sam.graph import sam
 from interlock.contract.draw import as_data, markdown, mermaid
 
@@ -84,6 +86,11 @@ def test_a_graph_is_shown_with_exactly_the_documented_keys(interlock: Command):
 def test_show_draws_a_flowchart(interlock: Command):
     ran = interlock("show", "sam", "--mermaid")
     assert (ran.returncode, ran.stdout) == (0, mermaid(sam))
+
+
+def test_show_draws_a_picture_that_does_not_depend_on_the_fonts_of_the_machine(interlock: Command):
+    ran = interlock("show", "sam", "--svg", env={"FONTCONFIG_FILE": os.devnull, "FONTCONFIG_PATH": os.devnull, "HOME": os.devnull})
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, draw([sam]), "")
 
 
 def test_a_graph_of_ones_own_is_shown(interlock: Command, module: str):

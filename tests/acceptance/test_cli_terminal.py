@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -14,6 +15,9 @@ from subprocess import CompletedProcess
 
 import pytest
 from rich.text import Text
+
+from interlock.testing.scenes import load_scenes
+from interlock.wiring import AGENTS, load_agent
 
 Command = Callable[..., CompletedProcess[str]]
 Terminal = Callable[..., tuple[int, str]]
@@ -150,9 +154,16 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
         "  tool  read_file  ",
         "        5. added Apollo -[HAS_TASK]-> Design",
         "  holds only what the supervisor sends crosses the bridge",
+        "  path  parse_goal > [plan_step > route_tool > call_tool > evaluate] x 7 >",
+        "  in    a person: I mean Task:Design.",
     ):
         assert said in tour
-    assert "planning_retry" not in tour
+    scenes = [scene for agent in AGENTS for scene in load_scenes(load_agent(agent).scenes or Path()) if scene.tour]
+    titles = [scene.title_of(turn) for scene in scenes for turn in scene.turns]
+    assert [line for line in lines if line in titles] == titles
+    assert re.search(rf"^As expected: {len(titles)} turns, \d+ promises\.$", tour, re.MULTILINE)
+    for said in ("planning_retry", "BROKEN", "WRONG"):
+        assert said not in tour
     assert lines[-1] == "Next: .venv/bin/interlock chat analyst, chat desk, or chat puntini"
 
 
@@ -217,15 +228,33 @@ ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": 
         ["run", "sam", "hello", "--json"],
         ["run", "sam", "hello", "--events"],
         ["show", "sam"],
-        ["verify"],
-        ["tour"],
+        ["verify", "sam"],
     ],
     ids=" ".join,
 )
 def test_a_locale_that_knows_only_ascii_works(interlock: Command, arguments: list[str]):
     ran = interlock(*arguments, env=ASCII)
-    assert ran.returncode == 0
+    assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.isascii()
+    assert "\x1b" not in ran.stdout, "a pipe gets no colours"
+
+
+TOUR_OF_SAM = """
+import sys
+from interlock.cli import guide, main
+from interlock.wiring import load_agent
+guide.find_all = lambda _: [load_agent("sam")]
+sys.argv = ["interlock", "tour"]
+main()
+"""
+
+
+def test_a_locale_that_knows_only_ascii_can_take_the_tour(environment: dict[str, str], tmp_path: Path):
+    env = environment | ASCII | {"INTERLOCK_MODEL_PATH": str(tmp_path / "no-weights")}
+    ran = subprocess.run([sys.executable, "-c", TOUR_OF_SAM], capture_output=True, check=True, cwd=tmp_path, env=env)
+    assert ran.stdout.isascii()
+    assert b"\x1b" not in ran.stdout
+    assert b"As expected: " in ran.stdout
 
 
 def test_a_locale_that_knows_only_ascii_takes_text_from_standard_input(interlock: Command):

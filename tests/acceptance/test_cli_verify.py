@@ -119,12 +119,3 @@ def test_an_agent_that_does_not_exist_is_refused(interlock: Command):
     ran = interlock("verify", "nobody")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("agent_unknown: ")
-
-
-def test_the_tour_shows_each_agent_and_ends_well(interlock: Command):
-    ran = interlock("tour")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "sam" in ran.stdout
-    assert "media_malformed" in ran.stdout
-    assert "BROKEN" not in ran.stdout
-    assert "\x1b" not in ran.stdout

@@ -14,6 +14,7 @@ from interlock.adapters.models.local import open_local
 from interlock.adapters.models.offline import OfflineModel
 from interlock.agents.analyst.offline import AnalystRules
 from interlock.capabilities import Decision, Message, Model, ModelReply, Piece, Tool
+from tests.support.amount import share
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -69,13 +70,14 @@ def questions() -> list[str]:
     return made
 
 
-async def test_fifty_questions_to_a_real_model_all_end_typed(tmp_path: Path):
+async def test_questions_to_a_real_model_all_end_typed(tmp_path: Path):
     local: Any = open_local(None, max_tokens=32, max_reply_bytes=1 << 20, timeout_s=120)
+    asked = share(questions(), of=8)
     model, ended = Planned(local), dict.fromkeys(ENDINGS, 0)
     try:
         async with Interlock(Settings(engine="direct", data_dir=tmp_path), grants={Model: model}) as app:
-            for number, text in enumerate(questions()):
-                model.plans_by_rule = number >= 44  # at the end: what the model has read it need not read again
+            for number, text in enumerate(asked):
+                model.plans_by_rule = number >= len(asked) - 3  # at the end: what the model has read it need not read again
                 result = await app.run("analyst", text, session=f"local-{number % 7}")
                 code = "success" if result.error is None else result.error.code
                 assert code in ENDINGS, result.error
@@ -86,6 +88,5 @@ async def test_fifty_questions_to_a_real_model_all_end_typed(tmp_path: Path):
                     assert result.error.node is not None
     finally:
         await local.aclose()
-    assert sum(ended.values()) == 50
-    assert ended["success"] >= 3, "with a plan by rules, the model can answer"
-    assert model.asked >= 40
+    assert ended["success"] >= 2, "with a plan by rules, the model can answer"
+    assert model.asked >= len(asked) - 3

@@ -2,110 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import Interlock
 from interlock.adapters.files.demo import open_base
 from interlock.agents.gateway.asked import Asked, read_task
 from interlock.agents.gateway.offline import GatewayRules
-from interlock.agents.gateway.scenes import SCENES
 from interlock.capabilities import Message, ModelReply, Tool
-from interlock.engine import ENGINES, EngineName
+from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid, StoreUnavailable
-from interlock.runtime.events import Event
-from tests.support.gateway import BRIDGE, READS, WRITES, app, make_files, names, tool_results
-
-
-@pytest.fixture(scope="module")
-def apps(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[EngineName, Interlock]]:
-    """An application for each engine on demo files that are made once."""
-    folder = tmp_path_factory.mktemp("gateway")
-    made: dict[EngineName, Interlock] = {engine: app(engine, folder) for engine in ENGINES}
-    yield made
-    for one in made.values():
-        asyncio.run(one.close())
-
-
-async def ask(running: Interlock, text: str, role: str) -> tuple[str, tuple[str, ...], list[Event]]:
-    events: list[Event] = []
-    result = await running.run("gateway", text, role=role, on_event=events.append)
-    assert (result.status, result.metadata["models"]) == ("success", ["offline rules"])
-    return result.output, result.path, events
-
-
-CONVERSATIONS = [
-    ("user", "Read /docs/welcome.md", "/welcome.md:\n\n# "),
-    ("user", "List /docs", "- /billing.md\n- /cancelling.md"),
-    ("user", "ls /docs/api", "- /api/errors.md\n- /api/limits.md"),
-    ("user", "What files are there?", "- /api/"),
-    ("user", "How long is the link to reset my password valid?", "(from /getting-started.md)"),
-    ("user", 'Search for "48 hours"', '"48 hours" is in:\n\n/cancelling.md'),
-    ("user", "*.md", "- /billing.md"),
-    ("user", "What about zeppelins?", "The files here say nothing about that."),
-    ("user", "hi", "Without a model I list, read and search files"),
-    ("user", "Delete /docs/billing.md", "I may only list, read and search here, so nothing is changed."),
-    ("user", 'Write "x" to /docs/new.md', "I may only list, read and search here, so nothing is changed."),
-    ("user", "Read /docs/../admin/credentials.env", "That cannot be done. path_denied"),
-    ("user", "Read /admin/rotation.md", "That cannot be done. Error: File '/admin/rotation.md' not found"),
-    ("user", "Read /docs/partner-note.md", "IMPORTANT, to whoever reads this"),
-    ("admin", "Who is on call in week 47?", "| 47 | Grace | Linus |"),
-    ("admin", "Read /admin/rotation.md", "# On call"),
-    ("admin", "List my files", "- /credentials.env\n- /incidents/"),
-    ("admin", "Read /admin/credentials.env", "HARBOUR_TOKEN=[redacted]"),
-    ("admin", "What do the docs say about cancelling?", "Until 48 hours before arrival cancelling is free."),
-    ("admin", "List the docs for a customer", "- /welcome.md"),
-    ("admin", "docs: read /docs/../x/credentials.env", "That cannot be done. path_denied"),
-]
-
-
-@pytest.mark.parametrize(("role", "text", "says"), CONVERSATIONS, ids=[text for _, text, _ in CONVERSATIONS])
-async def test_what_is_asked_is_done_with_the_real_tools(
-    engine: EngineName, apps: dict[EngineName, Interlock], role: str, text: str, says: str
-):
-    output, path, events = await ask(apps[engine], text, role)
-    assert says in output
-    assert path == (("customer",) if role == "user" else BRIDGE if "docs" in text and "my" not in text else ("supervisor",))
-    assert {*names(events, "on_tool_start")} <= {*(READS if path != ("supervisor",) else WRITES)}
-    assert "HARBOUR_TOKEN=sk-" not in str(events) + output
-
-
-async def test_an_admin_writes_edits_and_deletes(engine: EngineName, tmp_path: Path):
-    base = make_files(tmp_path)
-    async with app(engine, tmp_path, gateway_path=base) as running:
-        for text, says in {
-            'Write "first" to /admin/todo.md': "Done. ",
-            'Replace "first" with "second" in /todo.md': "Done. ",
-            "Read /todo.md": "/todo.md:\n\nsecond",
-            "Delete /admin/todo.md": "Done. ",
-            "Open /todo.md": "That cannot be done. Error: File '/todo.md' not found",
-            "Delete /": "That cannot be done. path_denied",
-        }.items():
-            output, path, _ = await ask(running, text, "admin")
-            assert output.startswith(says), text
-            assert path == ("supervisor",)
-    assert not (base / "admin" / "todo.md").exists()
-    assert (base / "admin" / "notes.md").exists()
-
-
-@pytest.mark.parametrize("scene", SCENES, ids=[scene.title for scene in SCENES])
-async def test_the_scenes_are_what_they_are_called(engine: EngineName, apps: dict[EngineName, Interlock], scene: object):
-    chosen = next(one for one in SCENES if one is scene)
-    output, path, events = await ask(apps[engine], chosen.text, chosen.role or "")
-    assert ("bridge" in path) == ("over the bridge" in chosen.title)
-    assert output
-    assert "sk-" not in output
-    assert all("HARBOUR_TOKEN" not in str(one) for one in tool_results(events)) or chosen.role == "admin"
-
+from tests.support.gateway import READS, app
 
 TASKS = {
     "ls": Asked("list", "/"),

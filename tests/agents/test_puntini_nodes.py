@@ -268,7 +268,7 @@ async def test_whatever_a_model_says_that_is_no_plan_is_a_failure_of_this_step(r
 
 
 async def test_a_call_that_a_tool_takes_is_let_through():
-    assert isinstance(await route_tool(ADD, (), 0, catalogue=GraphTools()), Routed)
+    assert isinstance(await route_tool(ADD, 0, 0, catalogue=GraphTools()), Routed)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ async def test_a_call_that_a_tool_takes_is_let_through():
     ],
 )
 async def test_a_call_that_no_tool_takes_is_a_failure(name: str, args: dict[str, Any]):
-    outcome = await route_tool(ToolSignature(tool_name=name, tool_args=args), (DONE,), 1, catalogue=GraphTools())
+    outcome = await route_tool(ToolSignature(tool_name=name, tool_args=args), 1, 1, catalogue=GraphTools())
     assert isinstance(outcome, Refused)
     [failed] = outcome.failures
     assert (failed.node, failed.tool, failed.error_type, failed.step) == ("route_tool", name, "tool_input_invalid", 1)
@@ -293,7 +293,7 @@ async def test_a_call_that_no_tool_takes_is_a_failure(name: str, args: dict[str,
 
 
 async def test_no_call_at_all_is_a_failure_too():
-    assert isinstance(await route_tool(None, (), 0, catalogue=GraphTools()), Refused)
+    assert isinstance(await route_tool(None, 0, 0, catalogue=GraphTools()), Refused)
 
 
 # call_tool
@@ -313,7 +313,7 @@ class Registry:
 
 async def called(says: GraphToolResult) -> tuple[Called | NotCalled, Registry]:
     registry = Registry(says)
-    return await call_tool("mine", ADD, (DONE,), 1, registry=registry, clock=FixedClock()), registry
+    return await call_tool("mine", ADD, 1, 1, registry=registry, clock=FixedClock()), registry
 
 
 async def test_what_a_call_did_is_kept_with_what_changed():
@@ -347,22 +347,22 @@ BAD = ToolResult(tool_name="add_node", status="error", error="No.", error_type="
 
 
 async def test_a_step_that_succeeded_is_the_last_or_there_is_more():
-    assert isinstance(await evaluate(GOOD, PLAN.model_copy(update={"is_final_step": True}), (DONE,), 2), Complete)
-    assert isinstance(await evaluate(GOOD, None, (DONE,), 0), Complete)
-    more = await evaluate(GOOD, PLAN, (DONE,), 2)
+    assert isinstance(await evaluate(GOOD, PLAN.model_copy(update={"is_final_step": True}), 1, 2), Complete)
+    assert isinstance(await evaluate(GOOD, None, 1, 0), Complete)
+    more = await evaluate(GOOD, PLAN, 1, 2)
     assert isinstance(more, StepDone)
     assert more.retry_count == 0
 
 
 async def test_a_step_that_failed_may_be_tried_so_often():
-    kinds = [type(await evaluate(BAD, PLAN, (), retries)) for retries in range(MAX_RETRIES + 2)]
+    kinds = [type(await evaluate(BAD, PLAN, 0, retries)) for retries in range(MAX_RETRIES + 2)]
     assert kinds == [StepFailed] * (MAX_RETRIES - 1) + [Exhausted] * 3
     for retries in range(5):
-        outcome = await evaluate(BAD, PLAN, (), retries)
+        outcome = await evaluate(BAD, PLAN, 0, retries)
         assert isinstance(outcome, StepFailed | Exhausted)
         assert outcome.retry_count == retries + 1
         assert [(one.node, one.message) for one in outcome.failures] == [("evaluate", "No.")]
-    nothing = await evaluate(None, PLAN, (), 0)
+    nothing = await evaluate(None, PLAN, 0, 0)
     assert isinstance(nothing, StepFailed)
 
 

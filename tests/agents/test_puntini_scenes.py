@@ -1,32 +1,24 @@
-"""The eight scenes of puntini, offline and with a scripted model, on both engines and on both stores."""
+"""What is no conversation of puntini's: stores that fail, models that are no use, what is told more each time. The scenes are data."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
-from interlock.adapters.people import ScriptedHuman
 from interlock.agents.puntini.nodes import MAX_RETRIES, PAUSE_S
-from interlock.agents.puntini.spec import MORE, OPTIONS
-from interlock.capabilities import Human
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InputError, InputSchema, ModelUnavailable, StateConflict, StoreUnavailable
 from interlock.runtime.events import Event
 from interlock.testing import Scripted
 from tests.support.puntini import (
     ESCALATED,
-    SIMPLE,
-    STEP,
     STORES,
     Desk,
     Watched,
     codes,
-    count,
     final,
     fresh,
     many,
@@ -34,26 +26,8 @@ from tests.support.puntini import (
     simple,
     step,
     told,
-    unclear,
 )
 
-CREATE = "Create a project Apollo with tasks Design and Build, and assign Ada to Design"
-STEPS: list[dict[str, Any]] = [
-    step("add_node", label="Project", key="Apollo"),
-    step("add_node", label="Task", key="Design"),
-    step("add_node", label="Task", key="Build"),
-    step("add_node", label="Person", key="Ada"),
-    step("add_edge", from_node="Apollo", to_node="Design", relationship="HAS_TASK"),
-    step("add_edge", from_node="Project:Apollo", to_node="Task:Build", relationship="HAS_TASK"),
-    final("add_edge", from_node="Ada", to_node="Design", relationship="ASSIGNED_TO"),
-]
-NODES: list[tuple[str, str, dict[str, JsonValue]]] = [
-    ("Person", "Ada", {}),
-    ("Project", "Apollo", {}),
-    ("Task", "Build", {}),
-    ("Task", "Design", {}),
-]
-EDGES = [("Ada", "ASSIGNED_TO", "Design"), ("Apollo", "HAS_TASK", "Build"), ("Apollo", "HAS_TASK", "Design")]
 COUNT = "MATCH (p:Project {key: $key})-[:HAS_TASK]->(t:Task) RETURN count(t) AS tasks"
 
 
@@ -64,119 +38,6 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator
     store = opened(kind, tmp_path / "graphs")
     yield Desk(engine, tmp_path, Watched(store), fresh(kind))
     await store.aclose()
-
-
-async def test_scene_1_a_goal_becomes_nodes_and_edges(desk: Desk):
-    result = await desk.take(CREATE, many(*(f"step {number}" for number in range(7))), *STEPS)
-    assert (result.status, result.path) == ("success", ("parse_goal", *STEP * 7, "answer"))
-    assert (await desk.nodes(), sorted(await desk.edges())) == (NODES, EDGES)
-    assert all(len(changes) == 1 for changes in desk.store.applied), "each step is one transaction"
-    assert len(desk.store.applied) == 7
-    for line in ("added Project Apollo", "added Task Design", "added Ada -[ASSIGNED_TO]-> Design"):
-        assert line in result.output
-    assert {**result.metadata, "models": None} == {"steps": 7, "failures": 0, "escalated": False, "next": None, "models": None}
-    again = await desk.take(CREATE, many("all of it"), *STEPS)
-    assert (again.status, again.output) == ("success", f"Asked: {CREATE}\n\nNothing changed in the graph: it was so already.")
-    assert (await desk.nodes(), sorted(await desk.edges())) == (NODES, EDGES)
-
-
-async def test_scene_1_offline(desk: Desk):
-    result = await desk.take(CREATE)
-    assert (result.status, result.metadata["escalated"]) == ("success", False)
-    assert await desk.nodes() == NODES
-    found = {(start, end) for start, _, end in await desk.edges()}
-    assert {("Apollo", "Design"), ("Apollo", "Build")} <= found
-    assert {("Ada", "Design"), ("Design", "Ada")} & found
-    async with desk.app() as app:
-        nodes, edges = await app.property_graph(desk.session)
-    assert (len(nodes), len(edges)) == (4, 3), "the graph that is drawn is the one that the turns work on"
-    count = await desk.take("How many tasks does Apollo have?")
-    assert "2" in count.output
-    assert count.path == SIMPLE
-
-
-async def test_scene_2_a_question_is_one_call_and_changes_nothing(desk: Desk):
-    await desk.take(CREATE, many("all of it"), *STEPS)
-    before, applied = await desk.all(), len(desk.store.applied)
-    result = await desk.take("How many?", simple("cypher_query", query=COUNT, parameters={"key": "Apollo"}))
-    assert (result.path, result.output) == (SIMPLE, "2")
-    assert (await desk.all(), len(desk.store.applied)) == (before, applied)
-    listed = await desk.take("List.", simple("query_graph", label="Task"))
-    assert listed.output.splitlines()[2:] == ["| Task | Build |", "| Task | Design |"]
-
-
-async def test_scene_3_an_update(desk: Desk):
-    await desk.take(CREATE, many("all of it"), *STEPS)
-    result = await desk.take("Set it.", simple("update_props", target="Design", properties={"status": "done"}))
-    assert result.path == SIMPLE
-    assert ("Task", "Design", {"status": "done"}) in await desk.nodes()
-    assert "changed Task Design (status: done)" in result.output
-    offline = await desk.take("Set the status of Build to open")
-    assert offline.status == "success"
-    assert ("Task", "Build", {"status": "open"}) in await desk.nodes()
-
-
-async def test_scene_4_two_nodes_of_a_name_are_asked_about(desk: Desk):
-    twins = many("a", "b"), step("add_node", label="Task", key="Design"), final("add_node", label="Person", key="Design")
-    await desk.take("Twins.", *twins)
-    before = await desk.all()
-    wanted = simple("update_props", target="Design", properties={"status": "done"})
-    human = ScriptedHuman("I mean Task:Design.")
-    result = await desk.take("Set it.", wanted, final("update_props", target="Design", properties={"x": 1}), grants={Human: human})
-    assert codes(result) == ["match_ambiguous", "match_ambiguous"]
-    assert result.path[-2:] == ESCALATED
-    [question] = human.asked
-    assert "'Person:Design', 'Task:Design'" in question.text
-    assert question.options == OPTIONS
-    assert await desk.all() == before
-    assert result.metadata["next"] == "Set it."
-    said = simple("update_props", target="Task:Design", properties={"status": "done"})
-    after = await desk.take("Set it.", said)
-    assert desk.model is not None
-    assert told(desk.model)[0]["person"] == "I mean Task:Design."
-    assert ("Task", "Design", {"status": "done"}) in await desk.nodes()
-    assert ("Person", "Design", {}) in await desk.nodes()
-    assert after.state["carried"] == ""
-
-
-async def test_scene_4_offline(desk: Desk):
-    await desk.take("Create a task Design")
-    await desk.take("Create a person Design")
-    before = await desk.all()
-    human = ScriptedHuman("abort")
-    result = await desk.take("Set the status of Design to done", grants={Human: human})
-    assert "match_ambiguous" in codes(result)
-    assert len(human.asked) == 1
-    assert (await desk.all(), result.metadata["next"]) == (before, None)
-
-
-async def test_scene_5_a_tool_that_there_is_not_is_refused_and_planned_anew(desk: Desk):
-    email = step("send_email", to="Ada")
-    result = await desk.take("Tell Ada.", many("tell"), email, final("add_node", label="Note", key="tell Ada"))
-    assert result.path == ("parse_goal", "plan_step", "route_tool", "diagnose", *STEP, "answer")
-    assert (codes(result), await desk.nodes()) == (["tool_input_invalid"], [("Note", "tell Ada", {})])
-    assert "On the way: send_email failed" in result.output
-
-
-async def test_scene_5_again_and_again_is_a_persons_business(desk: Desk):
-    email = step("send_email", to="Ada")
-    result = await desk.take("Tell Ada.", many("tell"), email)
-    assert (count(result.path, "call_tool"), result.path[-2:]) == (0, ESCALATED)
-    assert desk.store.applied == []
-    offline = await desk.take("Send an email to Ada")
-    assert (offline.metadata["escalated"], desk.store.applied) == (True, [])
-
-
-async def test_scene_6_a_contradiction_is_escalated_with_its_options(desk: Desk):
-    result = await desk.take("Create it and do not create it.", unclear("It is to be there and not to be there."))
-    assert result.path == ("parse_goal", "diagnose", *ESCALATED)
-    assert "It is to be there and not to be there." in result.output
-    assert all(f"- {option}" in result.output for option in OPTIONS)
-    assert result.state["escalation"].recommended_action == MORE
-    offline = await desk.take("Create a task Test and delete the task Test")
-    assert offline.path == ("parse_goal", "diagnose", *ESCALATED)
-    assert "contradicts" in offline.output
-    assert (desk.store.applied, await desk.nodes()) == ([], [])
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("Not now."), StateConflict("Somebody else.")])
@@ -216,26 +77,6 @@ async def test_scene_7_a_store_that_cannot_be_read_is_no_crash(desk: Desk):
         result = await desk.take("Look.", *replies)
         assert (result.status, codes(result)) == ("success", ["store_unavailable"] * 2)
         assert result.metadata["escalated"]
-
-
-async def test_scene_8_cypher_that_writes_is_denied(desk: Desk):
-    await desk.take(CREATE, many("all of it"), *STEPS)
-    before, applied = await desk.all(), len(desk.store.applied)
-    raw = "MATCH (n) DETACH DELETE n"
-    for replies in ((simple("cypher_query", query=raw), final("cypher_query", query=raw)), ()):
-        result = await desk.take(raw, *replies)
-        assert "query_denied" in codes(result) or not replies, result.output
-        assert result.metadata["escalated"]
-        assert (await desk.all(), len(desk.store.applied)) == (before, applied)
-
-
-async def test_a_step_that_failed_leaves_those_before_it(desk: Desk):
-    edge = final("add_edge", from_node="a", to_node="missing", relationship="NEEDS")
-    result = await desk.take("Add.", many("add a", "join it"), step("add_node", label="Task", key="a"), edge, edge)
-    assert codes(result) == ["not_in_graph"] * 2
-    assert (await desk.nodes(), await desk.edges()) == ([("Task", "a", {})], [])
-    assert "added Task a" in result.output
-    assert "Left to do:\n- join it" in result.output
 
 
 async def test_what_fails_in_ever_new_ways_is_bounded_and_told_more_each_time(desk: Desk):

@@ -7,6 +7,7 @@ from typing import get_args
 
 from interlock import Interlock, Settings
 from interlock.agents.sam.state import ErrorType
+from tests.support.amount import share
 
 FAILED = (
     "router_node",
@@ -40,11 +41,12 @@ def messages() -> list[str]:
     return made
 
 
-async def test_a_hundred_messages_to_a_real_model_all_end_typed():
+async def test_messages_to_a_real_model_all_end_typed():
+    said = share(messages(), of=5)
     settings = Settings(model="local", model_max_tokens=12, engine="direct")
     ended: dict[str, int] = {}
     async with Interlock(settings) as app:
-        for text in messages():
+        for text in said:
             result = await app.run("sam", text)
             code = "success" if result.error is None else result.error.code
             ended[code] = ended.get(code, 0) + 1
@@ -54,6 +56,5 @@ async def test_a_hundred_messages_to_a_real_model_all_end_typed():
             else:
                 assert code in get_args(ErrorType)
                 assert result.path == FAILED
-    assert sum(ended.values()) == 100
-    assert ended.pop("success") >= 90
+    assert ended.pop("success") >= 0.9 * len(said)
     assert "backend_unavailable" in ended  # the one that is too long

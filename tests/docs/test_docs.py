@@ -18,6 +18,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 MODULE = re.compile(r"`([\w/]+\.py)`")
+PICTURES = sorted(ROOT.glob("docs/pictures/*.svg"))
 PART = re.compile(r"^<!-- generated: .*?^<!-- end generated -->$", re.MULTILINE | re.DOTALL)
 
 
@@ -74,6 +75,10 @@ def test_an_agent_has_a_page_and_a_readme_with_its_contracts(agent: str):
     assert f"<!-- generated: contracts {agent} -->" in (ROOT / f"src/interlock/agents/{agent}/README.md").read_text(encoding="utf-8")
 
 
+def test_every_agent_has_a_picture():
+    assert [picture.stem for picture in PICTURES] == sorted(AGENTS)
+
+
 RULED = ("contract/check.py", "runtime/gate.py", "runtime/subgraph.py", "wiring.py")
 
 
@@ -115,7 +120,7 @@ def generate(root: Path, *options: str, **environment: str) -> subprocess.Comple
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy")
-    for source in [*PAGES, ROOT / "scripts/docs.py"]:
+    for source in [*PAGES, *PICTURES, ROOT / "scripts/docs.py", ROOT / "benchmarks/compare/figures.json"]:
         target = root / name(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
@@ -140,14 +145,16 @@ def test_a_generated_part_that_was_changed_is_named_and_can_be_written_anew(copy
     for page in generated:
         spoilt = PART.sub(lambda part: part[0].replace("<!-- end", "spoilt\n<!-- end"), page.read_text(encoding="utf-8"))
         (copy / name(page)).write_text(spoilt, encoding="utf-8")
+    (copy / name(PICTURES[0])).write_text("spoilt", encoding="utf-8")
+    (copy / name(PICTURES[1])).unlink()
 
     checked = generate(copy, "--check")
     assert checked.returncode == 1
-    assert {line.partition(":")[0] for line in checked.stdout.splitlines()} == {name(page) for page in generated}
+    assert {line.partition(":")[0] for line in checked.stdout.splitlines()} == {name(path) for path in [*generated, *PICTURES[:2]]}
     assert "spoilt" in (copy / "docs/cli.md").read_text(encoding="utf-8"), "--check must not write"
 
     assert generate(copy).returncode == 0
-    assert [page for page in PAGES if (copy / name(page)).read_bytes() != page.read_bytes()] == []
+    assert [path for path in [*PAGES, *PICTURES] if (copy / name(path)).read_bytes() != path.read_bytes()] == []
 
 
 def test_a_generated_part_without_an_end_is_refused(copy: Path):

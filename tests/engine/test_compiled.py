@@ -12,6 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from interlock import Interlock
 from interlock.agents.sam.graph import sam
 from interlock.capabilities import Clock, Ids, ModelBackend
+from interlock.engine.langgraph import drawn
 from interlock.errors import AgentUnknown
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from interlock.wiring import AGENTS, load_agent
@@ -29,9 +30,9 @@ def test_the_compiled_graph_is_langgraphs_own():
 
 
 def test_the_compiled_graph_has_exactly_the_rows_nodes_and_edges():
-    drawn = compiled("hi").get_graph()
-    assert set(drawn.nodes) == {"__start__", *sam.nodes, "__end__"}
-    assert {(edge.source, edge.target) for edge in drawn.edges} == {
+    picture = compiled("hi").get_graph()
+    assert set(picture.nodes) == {"__start__", *sam.nodes, "__end__"}
+    assert {(edge.source, edge.target) for edge in picture.edges} == {
         ("__start__", "router_node"),
         ("router_node", "state_init_node"),
         ("state_init_node", "decision_logic_node"),
@@ -46,6 +47,14 @@ def test_the_compiled_graph_has_exactly_the_rows_nodes_and_edges():
         ("error_router_node", "format_response_node"),
         ("format_response_node", "__end__"),
     }
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_graph_is_drawn_by_langgraph_as_its_rows_are(name: str):
+    for graph in load_agent(name).graphs:
+        nodes, edges = drawn(graph)
+        assert nodes == set(graph.nodes)
+        assert edges == {("__start__", graph.entry), *((source, target or "__end__") for source, _, target in graph.edges)}
 
 
 def test_langgraph_draws_the_compiled_graph():

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import AsyncCallbackHandler, AsyncCallbackManager
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
@@ -42,11 +42,11 @@ from interlock.capabilities.capability import emits
 from interlock.capabilities.telling import is_heard, tell
 from interlock.engine import native
 from interlock.engine.native import Callbacks
-from interlock.errors import CapabilityError, ModelUnavailable, NodeFailed, ToolDenied, TurnError
+from interlock.errors import CapabilityError, InputError, InputTooLarge, ModelUnavailable, NodeFailed, ToolDenied, TurnError
 from interlock.testing import ScriptedModel
 from tests.support.desk import Store, add, calls, new_session, plan, said
 
-SOON = 10
+SOON = 20
 """Seconds after which something that should happen at once is taken not to happen."""
 KEY = "sk-Xq7ZvKXq7ZvKXq7ZvK"
 HELLO = {"question": "hello"}
@@ -653,6 +653,40 @@ async def test_calls_inside_inner_graphs_are_heard_under_the_outer_node(tmp_path
     ]
     said_last = [event["data"]["output"].content for event in inside(events) if event["event"] == "on_chat_model_end"][-1]
     assert json.loads(said_last)["message"] == "It is 5."
+
+
+async def heard_messages(*events: dict[str, Any]) -> list[Any]:
+    """What a handler is told of a model that is asked something and fails."""
+    heard: list[Any] = []
+
+    class Ear(AsyncCallbackHandler):
+        raise_error = True
+
+        async def on_chat_model_start(self, serialized: dict[str, Any], messages: Any, **kwargs: Any) -> None:
+            heard.extend(messages[0])
+
+        async def on_llm_error(self, error: BaseException, **kwargs: Any) -> None:
+            heard.append(error)
+
+    async with Callbacks(AsyncCallbackManager(handlers=[Ear()])) as callbacks:
+        for event in events:
+            callbacks.hear({"name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, **event})
+    return heard
+
+
+async def test_a_role_that_langchain_does_not_know_and_a_text_that_is_none_are_passed_on():
+    said = [{"role": "referee", "text": "offside"}, {"role": "user", "text": None}]
+    heard = await heard_messages({"event": "on_chat_model_start", "data": {"input": [said]}})
+    assert heard == [ChatMessage(content="offside", role="referee"), HumanMessage("")]
+
+
+async def test_an_error_is_told_as_one_of_its_class_whoever_made_the_mistake():
+    *_, error = await heard_messages(
+        {"event": "on_chat_model_start", "data": {"input": "hello"}},
+        {"event": "on_chat_model_error", "data": {"error": {"code": InputTooLarge.code, "message": "It is too much."}}},
+    )
+    assert isinstance(error, InputError)
+    assert (error.code, error.message) == (InputTooLarge.code, "It is too much.")
 
 
 JSON = st.recursive(

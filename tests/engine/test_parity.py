@@ -240,7 +240,7 @@ def follows(graph: Graph, result: TurnResult) -> None:
     assert len(result.path) <= graph.steps
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(plan=plans())
 async def test_a_turn_of_any_graph_follows_its_rows_and_is_the_same_on_both_engines(plan: Plan):
     graphs = [build(plan) for _ in ENGINES]

@@ -236,6 +236,15 @@ async def test_writes_and_deletions_reach_the_one_inside(saver: Any):
     assert len(await contents(saver, OTHER)) == 1
 
 
+def test_a_thread_is_forgotten_for_callers_who_do_not_wait():
+    ours = sealed(InMemorySaver())
+    for thread in ("a", "b"):
+        asyncio.run(put(ours, thread, 0))
+    ours.delete_thread("a")
+    assert ours.get_tuple(THREAD) is None
+    assert ours.get_tuple(OTHER) is not None
+
+
 class Able(InMemorySaver):
     """Does what only some checkpointers do, and remembers who asked."""
 

@@ -237,6 +237,10 @@ def test_it_is_what_langgraph_takes_for_a_serializer(serializer: ClosedSerialize
         Counted(["a", "b"]),
         Numbers([1, 2]),
         Access.READ | Access.WRITE,
+        Place(52.5, "Berlin"),
+        dt.datetime(2024, 1, 1, 12, 30),  # noqa: DTZ001 - of no zone
+        dt.time(2, 30, fold=1),
+        dt.time(2, 30, tzinfo=dt.UTC),
         {"facts": [Fact("a")]},
         {Fact("a"): {Colour.RED: (1,)}},
         (),

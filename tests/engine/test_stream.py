@@ -13,7 +13,7 @@ from interlock.errors import InputEmpty, InputSchema
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
-SOON = 5
+SOON = 20
 """Seconds after which something that should happen at once is taken not to happen; the model's own limit is longer."""
 
 

@@ -12,10 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 
@@ -28,6 +24,7 @@ from interlock.runtime.redaction import Redactor
 from interlock.runtime.secrets import forms
 from interlock.settings import PATTERNS
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
+from tests.support.listening import listening
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -217,34 +214,12 @@ def texts_of(value: Any) -> Iterator[str]:
             yield from texts_of(item)
 
 
-class _Keeping(logging.Handler):
-    def __init__(self, kept: list[logging.LogRecord]) -> None:
-        super().__init__()
-        self._kept = kept
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._kept.append(record)
-
-
 @contextmanager
 def watching() -> Generator[Seen]:
     """Listen to the log at its loudest and to OpenTelemetry."""
     seen = Seen()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(seen.spans))
-    handler, logger = _Keeping(seen.records), logging.getLogger("interlock")
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel("DEBUG")
-    logger.propagate = False
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(trace, "get_tracer_provider", lambda: provider)
-            yield seen
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
+    with listening(seen.records, seen.spans):
+        yield seen
 
 
 def found(canary: str, text: str, *, part: int = 8) -> list[str]:

@@ -24,8 +24,6 @@ NUMBERS = itertools.count(1)
 STORES = ("ladybug", "bolt")
 LIMITS: dict[str, Any] = {"timeout_s": 10.0, "max_rows": 1000, "max_bytes": 500_000}
 
-SIMPLE = ("parse_goal", "route_tool", "call_tool", "evaluate", "answer")
-STEP = ("plan_step", "route_tool", "call_tool", "evaluate")
 ESCALATED = ("escalate", "answer")
 
 

@@ -13,14 +13,18 @@ from interlock.errors import ContractError, InterlockError
 
 PUBLIC = [
     "END",
+    "Agent",
     "Capability",
     "Composed",
     "Control",
+    "Fault",
     "Graph",
     "Interlock",
     "InterlockError",
     "Outcome",
     "Present",
+    "Reply",
+    "Rules",
     "Secret",
     "Settings",
     "Subgraph",
@@ -42,6 +46,7 @@ SILENT = {  # packages that only say what is in them
     "interlock.agents",
     "interlock.agents.desk.nodes",
     "interlock.runtime",
+    *(name for name in MODULES if name.startswith("interlock.cli.scaffold.")),  # a user's agent, not ours to offer
 }
 
 

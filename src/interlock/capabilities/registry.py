@@ -5,25 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pydantic import JsonValue
-
 from interlock.capabilities.capability import Capability, emits
 from interlock.capabilities.graph_store import Changed
 from interlock.capabilities.model import Tool
-from interlock.capabilities.tools import ToolRequest
+from interlock.capabilities.tools import ToolRequest, ToolResult
 
 __all__ = ["GraphToolResult", "ToolCatalogue", "ToolRegistry"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphToolResult:
-    """What came of a tool: a result and what it changed, or why there is none, in a sentence and as the code of an error."""
+class GraphToolResult(ToolResult):
+    """What came of a tool of a property graph: also what it changed, and whether trying again may help."""
 
-    tool: str
-    result: JsonValue = None
     changed: Changed | None = None
-    error: str | None = None
-    code: str | None = None
     transient: bool = False
 
 
@@ -32,6 +26,10 @@ class ToolCatalogue(Capability, Protocol):
 
     async def offered(self) -> tuple[Tool, ...]:
         """Return the tools with the JSON schemas of their arguments."""
+        ...
+
+    async def names(self) -> tuple[str, ...]:
+        """Return the names of the tools alone."""
         ...
 
     async def check(self, request: ToolRequest) -> str | None:

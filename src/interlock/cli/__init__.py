@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+from asyncio import CancelledError
 from pathlib import Path
 from typing import NoReturn
 
 import typer
 
-from interlock.cli import agents, chat, doctor, graph, replay, run, show, tour, verify
+from interlock.cli import agents, chat, doctor, graph, new, replay, run, show, tour, verify
 from interlock.cli.screen import fail, print_error
 from interlock.errors import InterlockError
 
@@ -24,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command(name="agents")(agents.agents)
+app.command(name="new")(new.new)
 app.command(name="show")(show.show)
 app.command(name="run")(run.run)
 app.command(name="chat")(chat.chat)
@@ -42,6 +45,8 @@ def main() -> None:
     except InterlockError as error:
         fail(error)
         sys.exit(2)
+    except CancelledError:
+        sys.exit(128 + signal.SIGTERM)
     except OSError as error:
         _leave_output(error)
 

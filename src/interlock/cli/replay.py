@@ -11,8 +11,7 @@ from rich.markup import escape
 
 from interlock.cli.run import show_result
 from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
-from interlock.cli.target import EngineOption, GrantsOption, ModelOption, closing, load, open_app
-from interlock.contract import Graph
+from interlock.cli.target import EngineOption, GrantsOption, ModelOption, closing, open_app, own
 from interlock.runtime.record import Replay
 from interlock.runtime.turn import TurnResult
 
@@ -22,7 +21,7 @@ __all__ = ["replay"]
 def replay(  # noqa: PLR0917 - the command line's options
     file: Annotated[Path, typer.Argument(help="A file that 'interlock run --record' wrote.")],
     engine: EngineOption = None,
-    graph: Annotated[str | None, typer.Option(help="For a record of a graph of your own: MODULE:GRAPH.")] = None,
+    graph: Annotated[str | None, typer.Option(help="For a record of one of your own: MODULE:NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a turn that stopped half way, and write the rest.")] = False,
     model: ModelOption = None,
     grants: GrantsOption = None,
@@ -30,7 +29,7 @@ def replay(  # noqa: PLR0917 - the command line's options
 ) -> None:
     """Take a recorded turn again without model, clock or ids. Exits with 1 where anything comes out differently."""
     app = open_app(grants, engine=engine, model=model)
-    found = None if graph is None else load(graph, Graph)
+    found = None if graph is None else own(graph)
     if resume:
         result = asyncio.run(closing(app, app.resume(file, graph=found)))
         _show_resumed(result, as_json=as_json)

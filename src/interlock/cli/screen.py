@@ -13,7 +13,7 @@ from rich.text import Text
 from interlock.errors import InterlockError
 from interlock.runtime.plain import harmless as safe
 
-__all__ = ["as_path", "console", "fail", "is_terminal", "print_error", "print_json", "print_line", "safe"]
+__all__ = ["as_path", "console", "fail", "folded", "is_terminal", "print_error", "print_json", "print_line", "safe"]
 
 
 def console() -> Console:
@@ -51,6 +51,32 @@ def as_path(path: Sequence[str]) -> str:
             text += f"{')' * (depth - inside)} > {step}"
         depth = inside
     return text + ")" * depth
+
+
+def folded(path: Sequence[str]) -> list[str]:
+    """Write once what a turn went through several times in a row: `[a`, `b] x 7`. Paths into other graphs stay as they are."""
+    steps: list[str] = []
+    at = 0
+    while at < len(path):
+        size, times = (1, 1) if any("/" in step for step in path) else _run(path, at)
+        part = [*path[at : at + size]]
+        if times > 1:
+            part[0] = f"[{part[0]}"
+            part[-1] += f"] x {times}"
+        steps += part
+        at += size * times
+    return steps
+
+
+def _run(path: Sequence[str], at: int) -> tuple[int, int]:
+    """Find the shortest part of a path that repeats itself at once, and how often; a step by itself where none does."""
+    for size in range(1, (len(path) - at) // 2 + 1):
+        part, times = path[at : at + size], 1
+        while path[at + size * times : at + size * (times + 1)] == part:
+            times += 1
+        if times > 1:
+            return size, times
+    return 1, 1
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:

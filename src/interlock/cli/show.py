@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from interlock.adapters.drawing import draw
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import AgentArgument, find
 from interlock.contract import Graph
@@ -22,11 +23,15 @@ def show(
     agent: AgentArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     as_mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
+    as_svg: Annotated[bool, typer.Option("--svg", help="Print a picture as SVG.")] = False,
 ) -> None:
     """Show an agent's contracts: what each node reads, uses, writes, where it leads, and what it may not do."""
     found = find(agent)
     if as_json:
         print_json({"agent": found.name, "graphs": [as_data(graph) for graph in found.graphs]}, indent=2)
+        return
+    if as_svg:
+        print_line(draw(found.graphs, behind=found.subgraphs).rstrip())
         return
     for number, graph in enumerate(found.graphs):
         if number:

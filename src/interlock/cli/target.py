@@ -1,9 +1,12 @@
-"""What a command is about: an agent by its name, or a graph of your own as MODULE:GRAPH; and the options that say how."""
+"""What a command is about: an agent by its name, or an agent or a graph of your own as MODULE:NAME; and the options that say how."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar, cast
@@ -29,6 +32,7 @@ __all__ = [
     "find_all",
     "load",
     "open_app",
+    "own",
     "starting_with",
     "target",
 ]
@@ -46,13 +50,13 @@ def starting_with(*known: str) -> Callable[[str], list[str]]:
     return complete
 
 
-AgentArgument = Annotated[str, typer.Argument(help="An agent, or MODULE:GRAPH.", autocompletion=starting_with(*AGENTS))]
+AgentArgument = Annotated[str, typer.Argument(help="An agent, or one of your own as MODULE:NAME.", autocompletion=starting_with(*AGENTS))]
 ModelOption = Annotated[
     str | None,
     typer.Option(help="Who answers: offline, stub, local, scripted:FILE or provider:name.", autocompletion=starting_with(*MODELS)),
 ]
 EngineOption = Annotated[str | None, typer.Option(help="Who walks the rows: langgraph or direct.", autocompletion=starting_with(*ENGINES))]
-GrantsOption = Annotated[str | None, typer.Option(help="For MODULE:GRAPH: a mapping of capabilities to adapters, as MODULE:NAME.")]
+GrantsOption = Annotated[str | None, typer.Option(help="For one of your own: a mapping of capabilities to adapters, as MODULE:NAME.")]
 
 
 def open_app(grants: str | None = None, **given: Any) -> Interlock:
@@ -63,20 +67,33 @@ def open_app(grants: str | None = None, **given: Any) -> Interlock:
 
 
 async def closing(app: Interlock, work: Awaitable[T]) -> T:
-    """Do something with an application and release it."""
+    """Do something with an application and release it, also where the process is told to end."""
+    task = asyncio.current_task()
+    if task is not None and threading.current_thread() is threading.main_thread():
+        # With any handler of its own the loop wakes for every signal. Without one, Ctrl-C that comes as it falls asleep waits.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with app:
         return await work
 
 
-def target(name: str) -> str | Graph:
-    """Return what to run: the name of an agent, or a graph of your own."""
-    return load(name, Graph) if ":" in name else name
+def target(name: str) -> str | Graph | Agent:
+    """Return what to run: the name of an agent, or an agent or a graph of your own."""
+    return own(name) if ":" in name else name
+
+
+def own(name: str) -> Graph | Agent:
+    """Load an agent or a graph of your own."""
+    found = load(name, object)
+    if not isinstance(found, Graph | Agent):
+        raise AgentUnknown(f"'{name}' is a {type(found).__name__}, not an Agent or a Graph.")
+    return found
 
 
 def find(name: str) -> Agent:
-    """Find an agent, one graph of an agent, or make an agent of a graph in a module that can be imported from here."""
+    """Find an agent, one graph of an agent, or what is one in a module that can be imported from here."""
     if ":" in name:
-        return agent_of(load(name, Graph))
+        found = own(name)
+        return found if isinstance(found, Agent) else agent_of(found)
     for agent in find_all(None) if name not in AGENTS else ():
         for graph in agent.graphs:
             if graph.name == name:

@@ -23,9 +23,9 @@ __all__ = ["verify"]
 def verify(
     agent: Annotated[
         str | None,
-        typer.Argument(help="An agent, or MODULE:GRAPH; all agents where it is left out.", autocompletion=starting_with(*AGENTS)),
+        typer.Argument(help="An agent, or MODULE:NAME; all agents where it is left out.", autocompletion=starting_with(*AGENTS)),
     ] = None,
-    document: Annotated[Path | None, typer.Option(help="The architecture document to hold MODULE:GRAPH to.")] = None,
+    document: Annotated[Path | None, typer.Option(help="The architecture document to hold MODULE:NAME to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build everything, hold it to its contracts and its document, and print each promise with its proof."""

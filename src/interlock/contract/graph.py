@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from interlock.capabilities.capability import methods
@@ -81,7 +82,7 @@ class Graph:
         withheld = tuple(capability.__name__ for capability in universe if capability not in granted)
         return (*withheld, "branch") if len(node.targets) == 1 else withheld
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Identify the contracts: equal in every process, different when any contract changes."""
         canonical = json.dumps(self._description(), sort_keys=True, separators=(",", ":"))

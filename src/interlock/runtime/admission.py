@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from pydantic import BaseModel
+
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge
 
 __all__ = ["check_characters", "check_session", "check_size", "check_text"]
@@ -44,6 +46,8 @@ def check_size(given: Mapping[str, Any], *, max_bytes: int) -> None:
         one = waiting.pop()
         if isinstance(one, str):
             left -= len(one.encode("utf-8", "surrogatepass"))
+        elif isinstance(one, bytes):
+            left -= len(one)
         else:
             parts = _parts(one)
             left -= len(parts)  # also for what holds itself, which would never end
@@ -54,10 +58,14 @@ def check_size(given: Mapping[str, Any], *, max_bytes: int) -> None:
 
 def _parts(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
-        return list(cast("Mapping[Any, Any]", value).values())
-    if isinstance(value, list | tuple):
+        return [part for pair in cast("Mapping[Any, Any]", value).items() for part in pair]
+    if isinstance(value, list | tuple | set | frozenset):
         return list(cast("Iterable[Any]", value))
-    return list(vars(value).values()) if dataclasses.is_dataclass(value) and hasattr(value, "__dict__") else []
+    if isinstance(value, BaseModel):
+        return [*vars(value).values(), value.__pydantic_extra__]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    return []
 
 
 def check_session(session: str) -> str:

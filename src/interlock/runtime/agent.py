@@ -8,27 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from interlock.contract import Graph
+from interlock.errors import ContractError, Problem
 from interlock.runtime.proof import Invariant
 from interlock.runtime.reply import Reply
 from interlock.runtime.rules import Rules
 from interlock.runtime.subgraph import Subgraph
 
-__all__ = ["Agent", "Scene"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scene:
-    """A telling turn for the tour: what is said, by whom, the code of the error it ends in, if it does, and settings of its own.
-
-    Scenes that name the same session are a conversation.
-    """
-
-    title: str
-    text: str
-    error: str | None = None
-    session: str | None = None
-    role: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+__all__ = ["Agent"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +24,9 @@ class Agent:
     `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text, or fields, and the
     session id into input fields (without it text goes into the one field that the graph takes), `reply` turns the final
     state into the reply. `offline` are the rules that stand in for a model, `document` the architecture document that the
-    rows are held to, `invariants` what it promises beyond its contracts, `scenes` the turns that the tour shows,
-    `subgraphs` the capabilities behind which a graph of its own stands. Where it `has_sessions`, turns of one session
-    follow one another. Where it `pauses`, a turn may wait for a person. `keeps` are the fields that outlive a turn: they
+    rows are held to, `invariants` what it promises beyond its contracts, `scenes` the file of its conversations for tests
+    and tour, `subgraphs` the capabilities behind which a graph of its own stands. Where it `has_sessions`, turns of one
+    session follow one another. Where it `pauses`, a turn may wait for a person. `keeps` are the fields that outlive a turn: they
     are saved when a turn succeeds, and there when the next one of the session begins. `partial` makes what can be said
     after a turn that did not succeed, from the state that it reached and the text that its model had streamed. Text that is
     empty is refused unless it `answers_empty`.
@@ -56,9 +42,18 @@ class Agent:
     offline: Rules = field(default_factory=Rules)
     document: Path | None = None
     invariants: Sequence[Invariant] = ()
-    scenes: Sequence[Scene] = ()
+    scenes: Path | None = None
     subgraphs: Mapping[type, Subgraph] = field(default_factory=dict[type, Subgraph])
     has_sessions: bool = False
     pauses: bool = False
     keeps: Sequence[str] = ()
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
+
+    def __post_init__(self) -> None:
+        strangers = [(graph, name) for graph in self.entries.values() for name in self.keeps if name not in graph.state.fields]
+        if strangers:
+            fix = "name a field of the state."
+            raise ContractError(
+                Problem("unknown_field", f"agent '{self.name}' keeps '{name}', which is no field.", fix, graph.name)
+                for graph, name in strangers
+            )

@@ -97,7 +97,8 @@ class Budget:
     def ask_model(self) -> Heard:
         """Begin a call of a model."""
         if self._calls == self.limits.max_model_calls:
-            raise BudgetExceeded(f"The turn may ask a model {self._calls} times, and has (max_model_calls).")
+            times = "once" if self._calls == 1 else f"{self._calls} times"
+            raise BudgetExceeded(f"The turn may ask a model {times}, and has (max_model_calls).")
         self._check()
         self._calls += 1
         return Heard()

@@ -43,6 +43,7 @@ class Entry:
     error: dict[str, str] | None = None
 
 
+_text = json.encoder.encode_basestring_ascii  # what json.dumps does with a text, at a tenth of the cost
 _PATIENCE = 1000  # rounds of the event loop for a call that was made at once with another to be made again
 Identity = tuple[str, str, str, str]
 
@@ -85,12 +86,12 @@ class Note:
 
     async def come(self) -> None:
         """Let what came before this come before it again: calls that are made at once end in the order in which they did."""
+        place = cast("Place", self._place)  # which every call has that is known
         for _ in range(_PATIENCE):
-            if self._place is None or self._place.comes():
+            if place.comes():
                 break
             await asyncio.sleep(0)
-        if self._place is not None:
-            self._place.leave()
+        place.leave()
 
     def write(self, *, result: Any = None, error: InterlockError | None = None) -> None:
         """Keep what came of the call."""
@@ -140,6 +141,8 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 def _canonical(value: Any) -> str:
     """Write a value in one way only."""
+    if type(value) is str:
+        return _text(value)
     if value is None or isinstance(value, bool | int | float | str):
         return json.dumps(value)
     if isinstance(value, Mapping):

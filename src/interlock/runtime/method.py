@@ -6,6 +6,7 @@ scope -> budget -> ledger -> deadline -> the adapter -> validation of the result
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -48,10 +49,10 @@ _NO_MORE = object()
 _PARTS = 2  # of a custom event: its name, its data
 
 
-class Method:
-    """One method of a granted capability; `made` is the adapter's."""
+class Declared:
+    """What a method's declaration says. It is the same whoever stands behind it, and takes long to read."""
 
-    def __init__(self, capability: type, name: str, made: Callable[..., Any]) -> None:
+    def __init__(self, capability: type, name: str) -> None:
         declared = getattr(capability, name)
         parameters = dict(hints(declared).resolved)
         returned = parameters.pop("return")
@@ -59,7 +60,6 @@ class Method:
         self._capability = capability.__name__
         self._name = name
         self.called = f"{self._capability}.{name}"
-        self.made = made
         self._event = event_kind(capability, name)
         self._asks_model = self._event == "chat_model"
         self._hint, _ = peel(get_args(returned)[0] if self.is_stream else returned)
@@ -74,6 +74,17 @@ class Method:
         self._check_event = value_validator(tuple[tuple(parameters.values())]) if self._event == "custom" else None
         self._write_given = _writer(tuple[tuple(parameters.values())]) if parameters else None
         self._write = None if self._asked or self.is_stream else _writer(self._hint)
+
+
+_declared = functools.lru_cache(maxsize=1024)(Declared)
+
+
+class Method(Declared):
+    """One method of a granted capability; `made` is the adapter's."""
+
+    def __init__(self, capability: type, name: str, made: Callable[..., Any]) -> None:
+        vars(self).update(vars(_declared(capability, name)))
+        self.made = made
 
     async def call(self, scope: Scope, args: Args, kwargs: Kwargs) -> Any:
         """Take a call through the gate."""

@@ -107,7 +107,7 @@ class KeptSession:
     @property
     def _opened(self) -> Sessions:
         if self._store is None:
-            raise AssertionError  # a ledger that is complete refuses what it does not hold
+            raise AssertionError  # pragma: no cover - a ledger that is complete refuses what it does not hold
         return self._store
 
     def _codec(self, name: str) -> Codec[Any]:

@@ -48,11 +48,11 @@ class Spans:
         span = self._tracer.start_span(f"{word} {event['name']}", context=inside, attributes=_attributes(event))
         # What an adapter traces by itself (an HTTP call, say) comes to stand inside.
         token = self._context.attach(self._trace.set_span_in_context(span))
-        self._open[event["run_id"]] = span, token, _current_task()
+        self._open[event["run_id"]] = span, token, asyncio.current_task()
 
     def _end(self, event: Event) -> None:
         span, token, task = self._open.pop(event["run_id"])
-        if task is _current_task():  # another task has a context of its own, in which nothing was attached
+        if task is asyncio.current_task():  # another task has a context of its own, in which nothing was attached
             self._context.detach(token)
         error = event["data"].get("error") or _fault(event)
         if error:
@@ -76,10 +76,3 @@ def _fault(event: Event) -> dict[str, Any] | None:
     """Return why a turn did not succeed, from the result in its last event."""
     output: Any = event["data"].get("output")
     return None if event["parent_ids"] or not output else output["error"]
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no event loop
-        return None

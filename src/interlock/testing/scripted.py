@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from interlock.capabilities.backend import ModelRequest, ModelResponse
-from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool, ToolCall, joined
-from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable, SettingsInvalid
+from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool, joined
+from interlock.errors import ModelOutputInvalid, SettingsInvalid
 from interlock.runtime.rules import in_pieces
+from interlock.testing.replies import SCRIPTED, ReplyLine, Scripted, scripted
 
 __all__ = ["Scripted", "ScriptedModel"]
 
 T = TypeVar("T", bound=BaseModel)
-
-Scripted: TypeAlias = "str | ModelReply | ModelResponse | BaseModel | dict[str, Any] | list[Piece | str | Exception] | Exception"
-"""What a script has: text, a reply, a decision, a list of what a stream yields, an exception to raise; a response is for `generate`."""
-
-_NAME = "scripted"
-_ERRORS: dict[str, type[ModelError]] = {kind.code: kind for kind in (ModelTimeout, ModelUnavailable, ModelRefused, ModelOutputInvalid)}
 
 
 class ScriptedModel:
@@ -42,7 +37,7 @@ class ScriptedModel:
         except ValidationError as error:
             where = ".".join(str(part) for part in error.errors(include_url=False, include_input=False)[0]["loc"])
             raise SettingsInvalid(f"The script '{path}' is not a JSON list of replies: see {where or 'its syntax'}.") from error
-        return cls(*(line if isinstance(line, str) else line.reply() for line in lines))
+        return cls(*map(scripted, lines))
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
         """Give the next reply as a response."""
@@ -50,7 +45,7 @@ class ScriptedModel:
         reply = self._next()
         if isinstance(reply, ModelResponse):
             return reply
-        return ModelResponse(status="success", output=_reply(reply).text, metadata={"backend": _NAME, "trace_id": request.trace_id})
+        return ModelResponse(status="success", output=_reply(reply).text, metadata={"backend": SCRIPTED, "trace_id": request.trace_id})
 
     async def reply(
         self,
@@ -75,12 +70,12 @@ class ScriptedModel:
         self.messages.append(tuple(messages))
         reply = self._next()
         if isinstance(reply, schema):
-            return Decision(value=reply, model=_NAME)
+            return Decision(value=reply, model=SCRIPTED)
         try:
             value = schema.model_validate(reply) if isinstance(reply, dict) else schema.model_validate_json(_reply(reply).text)
         except ValidationError as error:
             raise ModelOutputInvalid(f"The script's reply is not a '{schema.__name__}'.") from error
-        return Decision(value=value, model=_NAME)
+        return Decision(value=value, model=SCRIPTED)
 
     def _next(self) -> Scripted:
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
@@ -95,11 +90,11 @@ def _reply(scripted: Scripted) -> ModelReply:
         case ModelReply():
             return scripted
         case str():
-            return ModelReply(text=scripted, model=_NAME)
+            return ModelReply(text=scripted, model=SCRIPTED)
         case dict():
-            return ModelReply(text=_JSON.dump_json(scripted).decode(), model=_NAME)
+            return ModelReply(text=_JSON.dump_json(scripted).decode(), model=SCRIPTED)
         case BaseModel():
-            return ModelReply(text=scripted.model_dump_json(), model=_NAME)
+            return ModelReply(text=scripted.model_dump_json(), model=SCRIPTED)
         case list():
             return joined(_piece(piece) for piece in scripted)
         case _:
@@ -109,41 +104,8 @@ def _reply(scripted: Scripted) -> ModelReply:
 def _piece(scripted: Piece | str | Exception) -> Piece:
     if isinstance(scripted, Exception):
         raise scripted
-    return Piece(text=scripted, model=_NAME) if isinstance(scripted, str) else scripted
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Said(_Line):
-    text: str = ""
-    calls: tuple[ToolCall, ...] = ()
-
-    def reply(self) -> Scripted:
-        return ModelReply(text=self.text, calls=self.calls, model=_NAME)
-
-
-class _Decided(_Line):
-    decide: dict[str, JsonValue]
-
-    def reply(self) -> Scripted:
-        return self.decide
-
-
-class _Failed(_Line):
-    error: str
-
-    @field_validator("error")
-    @classmethod
-    def _check_error(cls, code: str) -> str:
-        if code not in _ERRORS:
-            raise ValueError(f"one of {', '.join(_ERRORS)}")
-        return code
-
-    def reply(self) -> Scripted:
-        return _ERRORS[self.error]()
+    return Piece(text=scripted, model=SCRIPTED) if isinstance(scripted, str) else scripted
 
 
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
-_SCRIPT: TypeAdapter[list[str | _Said | _Decided | _Failed]] = TypeAdapter(list[str | _Said | _Decided | _Failed])
+_SCRIPT: TypeAdapter[list[ReplyLine]] = TypeAdapter(list[ReplyLine])

@@ -10,8 +10,9 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,10 +22,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from interlock.adapters.child import Child
+from interlock.adapters.graphs import ladybug_file
 from interlock.adapters.graphs.bolt import BoltGraphs, open_bolt
 from interlock.adapters.graphs.ladybug import LadybugGraphs, open_ladybug
 from interlock.adapters.graphs.ladybug_file import LadybugFile
-from interlock.adapters.graphs.steps import is_same
+from interlock.adapters.graphs.steps import Foreseen, foreseen, is_same
+from interlock.adapters.graphs.writing import Writing
 from interlock.capabilities.graph_store import (
     AddEdge,
     AddNode,
@@ -234,11 +238,11 @@ async def test_a_failure_while_writing_undoes_what_was_written(kept: Kept, monke
     await kept.apply(add("a", x=1))
     before = await kept.all()
 
-    def fail(self: LadybugFile, *_: object) -> None:
-        self._write("RETURN nothing")  # pyright: ignore[reportPrivateUsage]
+    def fail(self: Writing, *_: object) -> None:
+        self._transaction.later("RETURN nothing")  # pyright: ignore[reportPrivateUsage]
 
     if kept.kind == "ladybug":
-        monkeypatch.setattr(LadybugFile, "_create_edges", fail)
+        monkeypatch.setattr(Writing, "_create_edges", fail)
     step = add("new", "Fresh"), UpdateNode(ref=ref("a"), properties={"x": "text"}), join("a", "a", "Task")
     with pytest.raises(ToolInputInvalid):  # ArcadeDB has no relationship that is named as a label is
         await kept.apply(*step)
@@ -576,7 +580,7 @@ async def test_a_process_that_does_not_answer_is_replaced_in_time(file: Kept) ->
     await file.store.aclose()
     hasty = Kept(opened("ladybug", file.folder, timeout_s=0.5), file.graph, file.kind, file.folder)
     await hasty.nodes()
-    os.kill(process_of(hasty).pid, signal.SIGSTOP)
+    os.kill(process_of(hasty), signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(QueryTimeout):
         await hasty.rows("MATCH (n:Task) RETURN n")
@@ -604,18 +608,22 @@ async def test_a_file_that_another_process_has_open_is_unavailable_until_that_on
     assert await file.nodes() == (node("theirs"),)
 
 
-def process_of(kept: Kept) -> subprocess.Popen[bytes]:
-    store = kept.store
-    assert isinstance(store, LadybugGraphs)
-    lodging = store._files[kept.graph]._lodging  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    assert lodging is not None
-    return lodging._process  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+def file_of(kept: Kept) -> LadybugFile:
+    assert isinstance(kept.store, LadybugGraphs)
+    return kept.store._files[kept.graph]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def process_of(kept: Kept) -> int:
+    pid = file_of(kept).pid
+    assert pid is not None
+    return pid
 
 
 async def test_what_was_committed_outlives_a_process_that_is_killed(file: Kept) -> None:
     await file.apply(add("a"))
-    process_of(file).kill()
-    process_of(file).wait()
+    killed = process_of(file)
+    os.kill(killed, signal.SIGKILL)
+    await asyncio.to_thread(os.waitid, os.P_PID, killed, os.WEXITED | os.WNOWAIT)
     assert await file.nodes() == (node("a"),)
     assert (await file.apply(add("b"))).nodes_added == (node("b"),)
 
@@ -625,13 +633,84 @@ async def test_a_full_disk_is_reported_and_work_goes_on_when_there_is_room(file:
     before = await file.all()
     size = max(one.stat().st_size for one in file.folder.iterdir())
     process = process_of(file)
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
     with pytest.raises(StoreFull):
         await file.apply(*(add(f"k{n}", text="x" * 1000) for n in range(1000)))
-    if process.poll() is None:
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    if file_of(file).is_open:
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert await file.all() == before
     assert (await file.apply(add("b"))).nodes_added == (node("b"),)
+
+
+async def test_a_full_disk_is_reported_for_one_statement_too(file: Kept) -> None:
+    await file.apply(add("a", text="short"))
+    before = await file.all()
+    size = max(one.stat().st_size for one in file.folder.iterdir())
+    process = process_of(file)
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
+    with pytest.raises(StoreFull):
+        await file.apply(add("b", text="x" * 500_000))
+    if file_of(file).is_open:
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert await file.all() == before
+    assert (await file.apply(add("b", text="y"))).nodes_added == (node("b", text="y"),)
+
+
+async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(file: Kept) -> None:
+    await file.apply(add("a", x=1))
+    os.kill(process_of(file), signal.SIGSTOP)
+    left = asyncio.create_task(file.apply(add("b", x=2)))
+    waits = asyncio.create_task(file.nodes())
+    await asyncio.sleep(0.05)
+    left.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await left
+    assert await waits == (node("a", x=1),)
+    assert (await file.apply(add("b", x=3))).nodes_added == (node("b", x=3),)
+
+
+async def test_what_is_new_is_added_in_one_way_to_the_process_and_back(file: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    await file.apply(add("a", x=1), add("b"), join("a", "b"))
+    ways = 0
+    asked = Child.asked
+
+    async def counted(self: Child, request: Any, *, within: float) -> dict[str, Any]:
+        nonlocal ways
+        ways += 1
+        return await asked(self, request, within=within)
+
+    monkeypatch.setattr(Child, "asked", counted)
+    steps: dict[int, list[tuple[Change, ...]]] = {
+        1: [(add("c", x=2),), (add("c", x=3),), (add("d"), add("e"), join("d", "e"))],
+        2: [
+            (UpdateNode(ref=ref("c"), properties={"x": 4}),),
+            (join("a", "c"),),
+            (DeleteNode(ref=ref("e"), detach=True),),
+            (add("c"), add("f")),
+        ],
+    }
+    for expected, some in steps.items():
+        for step in some:
+            ways = 0
+            await file.apply(*step)
+            assert ways == expected, step
+    nodes, edges = await file.all()
+    assert nodes == (node("a", x=1), node("b"), node("c", x=4), node("d"), node("f"))
+    assert edges == (edge("a", "b"), edge("a", "c"))
+
+
+async def test_a_large_step_is_thought_through_beside_the_event_loop(file: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+
+    def where(changes: Iterable[Change]) -> Foreseen:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return foreseen(changes)
+
+    await file.apply(add("a"))
+    monkeypatch.setattr(ladybug_file, "foreseen", where)
+    await file.apply(add("b"))
+    await file.apply(*(add(f"k{n}") for n in range(500)))
+    assert threads == [True, False]
 
 
 async def test_files_are_for_their_owner_only(file: Kept) -> None:

@@ -184,7 +184,7 @@ async def test_what_goes_wrong_is_one_of_our_errors(
     served: Serve, opened: Open, requests: Requests, behave: Behaviour, expected: type[ModelError]
 ) -> None:
     with pytest.raises(ModelError) as raised:
-        await opened(await served(behave), timeout_s=0.5).reply(HELLO, schema=Colour)
+        await opened(await served(behave), timeout_s=0.5 if expected is ModelTimeout else 20).reply(HELLO, schema=Colour)
     assert type(raised.value) is expected
     assert not any(hidden in str(raised.value) for hidden in ("hunter2", "sk-secret", "swordfish"))
     assert len(requests) == 1

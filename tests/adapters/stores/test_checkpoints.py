@@ -13,7 +13,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -46,7 +45,8 @@ from interlock.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from tests.support.postgres import NOBODY, PASSWORD, PostgresServer, fresh_database, reachable, shared_postgres
+from tests.support.nobody import owned_by_nobody
+from tests.support.postgres import PASSWORD, PostgresServer, fresh_database
 
 ROOT = Path(__file__).parents[3]
 
@@ -67,17 +67,6 @@ TYPES = (Fact, Mood)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "kept" / "checkpoints.db"
-
-
-@pytest.fixture(scope="session")
-def postgres() -> PostgresServer:
-    return shared_postgres()
-
-
-@pytest.fixture
-def database(postgres: PostgresServer) -> Generator[str]:
-    with fresh_database(postgres) as name:
-        yield name
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -696,24 +685,6 @@ async def test_a_full_disk_is_said_to_be_full_where_a_session_is_to_be_held(path
                 await checkpoints.saver()
         async with checkpoints.exclusive("ada"):
             pass
-
-
-@contextmanager
-def owned_by_nobody() -> Generator[Path]:
-    """Give a folder to somebody who cannot write what is read-only, as root can."""
-    inside = Path(tempfile.gettempdir()).resolve()
-    if not reachable(inside):
-        pytest.skip("only root gets to the temporary files")
-    with tempfile.TemporaryDirectory(dir=inside) as name:
-        if os.geteuid() != 0:
-            yield Path(name)
-            return
-        os.chown(name, NOBODY, NOBODY)
-        os.seteuid(NOBODY)
-        try:
-            yield Path(name)
-        finally:
-            os.seteuid(0)
 
 
 async def test_a_folder_that_is_read_only_is_unavailable_until_it_is_not():

@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from interlock.engine.sealed import SealedCheckpointer
 from interlock.errors import StateConflict, StateIncompatible, StateUnstorable, StoreCorrupt
 from interlock.runtime.sessions import Kept
 from tests.support.firestore import shared_emulator
-from tests.support.postgres import PostgresServer, fresh_database, shared_postgres
+from tests.support.postgres import PostgresServer
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,6 @@ class Fact:
 
 
 VALUES: dict[str, Any] = {"messages": (Fact("a", ("x", "y")), Fact("b")), "summary": "", "count": 3, "owner": None, "share": 0.5}
-
-
-@pytest.fixture(scope="session")
-def postgres() -> PostgresServer:
-    return shared_postgres()
-
-
-@pytest.fixture
-def database(postgres: PostgresServer) -> Generator[str]:
-    with fresh_database(postgres) as name:
-        yield name
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "firestore"])

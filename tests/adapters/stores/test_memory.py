@@ -23,7 +23,7 @@ from langgraph.store.memory import InMemoryStore
 from interlock.adapters.stores.memory import MAX_BYTES, StoredMemory, open_memory
 from interlock.capabilities.memory import Memory
 from interlock.errors import InterlockError, SettingsInvalid, StateUnstorable, StoreCorrupt, StoreError
-from tests.support.postgres import PASSWORD, PostgresServer, fresh_database, shared_postgres
+from tests.support.postgres import PASSWORD, PostgresServer, fresh_database
 
 REMEMBERING = Path(__file__).with_name("remembering.py")
 ANY = st.text(st.characters(), max_size=20)  # with half surrogate pairs
@@ -39,11 +39,6 @@ class Place(NamedTuple):
 
     def open(self, *, timeout_s: float = 30) -> StoredMemory:
         return open_memory(self.url, path=self.path, timeout_s=timeout_s)
-
-
-@pytest.fixture(scope="session")
-def postgres() -> PostgresServer:
-    return shared_postgres()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

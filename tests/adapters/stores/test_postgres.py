@@ -18,20 +18,9 @@ from langgraph.store.postgres import AsyncPostgresStore
 
 from interlock.adapters.stores.memory import StoredMemory, open_memory
 from interlock.errors import StateUnstorable, StoreCorrupt, StoreFull, StoreUnavailable, TurnError
-from tests.support.postgres import PASSWORD, PostgresServer, fresh_database, running_postgres, shared_postgres
+from tests.support.postgres import PASSWORD, PostgresServer, fresh_database, running_postgres
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="session")
-def postgres() -> PostgresServer:
-    return shared_postgres()
-
-
-@pytest.fixture
-def database(postgres: PostgresServer) -> Generator[str]:
-    with fresh_database(postgres) as name:
-        yield name
 
 
 def opened(url: str, *, timeout_s: float = 30) -> StoredMemory:

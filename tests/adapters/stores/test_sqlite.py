@@ -7,7 +7,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -19,7 +18,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from interlock.adapters.stores.memory import StoredMemory, open_memory
 from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
-from tests.support.postgres import NOBODY, reachable
+from tests.support.nobody import owned_by_nobody
 
 
 @pytest.fixture
@@ -311,24 +310,6 @@ async def test_a_file_in_place_of_the_folder_is_unavailable(path: Path):
     await fails(memory, StoreUnavailable, says="cannot be opened")
     assert path.parent.read_text() == "in the way"
     await memory.aclose()
-
-
-@contextmanager
-def owned_by_nobody() -> Generator[Path]:
-    """Give a folder to somebody who cannot write what is read-only, as root can."""
-    inside = Path(tempfile.gettempdir()).resolve()
-    if not reachable(inside):
-        pytest.skip("only root gets to the temporary files")
-    with tempfile.TemporaryDirectory(dir=inside) as name:
-        if os.geteuid() != 0:
-            yield Path(name)
-            return
-        os.chown(name, NOBODY, NOBODY)
-        os.seteuid(NOBODY)
-        try:
-            yield Path(name)
-        finally:
-            os.seteuid(0)
 
 
 async def test_a_folder_that_is_read_only_is_unavailable_until_it_is_not():

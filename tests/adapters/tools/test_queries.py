@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import duckdb
 import pytest
@@ -223,7 +224,8 @@ def test_no_order_of_words_gets_another_error_than_a_denial(sql: str):
         return
     for table in tree.find_all(exp.Table):
         assert table.db == "shop" or table.name in {named.alias for named in tree.find_all(exp.CTE)}
-    rewritten(tree, tables=SHOP)
+    with suppress(QueryDenied):  # `~ ~ 'a'` is written without the space, and is something else then
+        rewritten(tree, tables=SHOP)
 
 
 @given(st.text(max_size=200))

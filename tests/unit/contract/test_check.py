@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import getsource
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, TypeVar
 
 import pytest
 
@@ -16,6 +16,8 @@ from interlock.errors import ContractError, Problem
 
 if TYPE_CHECKING:
     from fractions import Fraction
+
+T = TypeVar("T")
 
 
 class Letter(TypedDict, total=False):
@@ -58,6 +60,10 @@ class Sync(Capability, Protocol):
 
 class Vague(Capability, Protocol):
     async def now(self): ...
+
+
+class Boundless(Capability, Protocol):
+    async def now(self) -> T: ...  # pyright: ignore[reportInvalidTypeVarUse]
 
 
 class Unresolved(Capability, Protocol):
@@ -166,6 +172,10 @@ async def uses_sync(text: str, *, sync: Sync) -> Done:
 
 
 async def uses_vague(text: str, *, vague: Vague) -> Done:
+    return Done()
+
+
+async def uses_boundless(text: str, *, boundless: Boundless) -> Done:
     return Done()
 
 
@@ -280,6 +290,7 @@ CASES = [
     Case("unknown_capability", lambda: letters(row(finish, Done=END), forbids=[NotACapability]), says="NotACapability"),
     Case("bad_capability", alone(uses_sync), "uses_sync", "sync", "'now' of capability 'Sync'"),
     Case("bad_capability", alone(uses_vague), "uses_vague", "vague", "'now' of capability 'Vague'"),
+    Case("bad_capability", alone(uses_boundless), "uses_boundless", "boundless", "depends on nothing it is told"),
     Case("bad_capability", alone(uses_unresolved), "uses_unresolved", "unresolved", "Fraction"),
     Case("forbidden_capability", lambda: letters(row(uses_memory, Done=END), forbids=[Memory]), "uses_memory", "memory", "'Memory'"),
     Case("no_outcome", alone(returns_nothing), "returns_nothing"),
@@ -389,3 +400,4 @@ def test_a_graph_lists_what_each_node_may_not_do():
     assert graph.may_not("choose") == ("Clock", "Memory")
     assert graph.capabilities == (Clock,)
     assert repr(graph) == "Graph('letters', 2 nodes)"
+    assert repr(END) == "END"

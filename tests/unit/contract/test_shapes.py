@@ -248,3 +248,8 @@ def test_an_annotation_that_does_not_resolve_does_not_hide_the_others():
     inherited = hints(Derived)
     assert inherited.resolved == {"text": str}
     assert inherited.failed.keys() == {"ratio"}
+
+
+def test_sets_are_noted_in_one_order():
+    words = ["alpha", "beta", "gamma", "delta"]
+    assert note(set(words)) == note(frozenset(reversed(words))) == "{'alpha', 'beta', 'delta', 'gamma'}"

@@ -5,9 +5,10 @@ import datetime as dt
 import decimal
 import enum
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import pytest
@@ -310,3 +311,12 @@ def test_a_bare_value_is_not_converted(hint: Any, value: object):
 def test_a_bare_record_is_not_converted(hint: Any, value: object):
     with pytest.raises(ValidationError):
         value_validator(hint)(value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "stored", "value"),
+    [(PurePosixPath, "/a/b", PurePosixPath("/a/b")), (deque[int], [1, 2], deque([1, 2])), (Counter[str], {"a": 2}, Counter("aa"))],
+)
+def test_what_pydantic_itself_makes_of_a_type_is_part_of_its_structure(hint: Any, stored: Any, value: Any):
+    assert restorer("field", hint)({"field": stored}) == {"field": value}
+    assert type(restorer("field", hint)({"field": stored})["field"]) is type(value)

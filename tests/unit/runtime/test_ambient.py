@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -14,7 +15,11 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import interrupt
 
 from interlock import END, Graph, Interlock, Outcome, Settings, node
+from interlock.contract.node import Node, Step
 from interlock.engine import EngineName
+from interlock.engine.direct import DirectGraph
+
+LANGCHAINS = "langchain_core.runnables.config"
 
 
 class Safe(TypedDict, total=False):
@@ -116,6 +121,18 @@ async def test_a_node_cannot_reach_the_config_of_whoever_called_the_turn(engine:
 
     state = await RunnableLambda(call).ainvoke({"text": "x"}, {"configurable": {"password": "hunter2"}})
     assert state["reached"] == []
+
+
+async def test_where_langchain_is_not_loaded_a_turn_neither_needs_nor_loads_it(monkeypatch: pytest.MonkeyPatch):
+    async def tell(text: str) -> Tried:
+        return Tried(reached=[text])
+
+    async def take_step(taken: Node, state: Mapping[str, Any]) -> Step:
+        return taken.settle(await taken.run(*taken.read(state)))
+
+    monkeypatch.delitem(sys.modules, LANGCHAINS)
+    assert await DirectGraph(safe(tell)).walk({"text": "hello"}, take_step) == {"text": "hello", "reached": ["hello"]}
+    assert LANGCHAINS not in sys.modules
 
 
 async def test_the_caller_has_its_config_back_after_a_turn(engine: EngineName):

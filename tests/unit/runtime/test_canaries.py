@@ -6,17 +6,13 @@ import asyncio
 import functools
 import json
 import logging
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, cast
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -30,6 +26,7 @@ from interlock.runtime.events import Event
 from interlock.runtime.logs import LogLines
 from interlock.runtime.redaction import Redactor
 from interlock.settings import PATTERNS
+from tests.support.listening import chain, listening
 
 # What looks like a key; a key of the settings that looks like nothing; a value of a field that is labelled Secret.
 CANARIES = {"pattern": "sk-abcdefghijklmnopqrstuvwx", "key": "plain-Words-77", "label": "Canary_Xq7-ZvK"}
@@ -251,49 +248,6 @@ def streamed(events: list[Event]) -> Iterator[str]:
             yield "".join(texts_of(output))
 
 
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Walk everything that an error drags along."""
-    waiting, seen = [error], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        waiting += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
-
-
-class Keeping(logging.Handler):
-    """Keeps what is logged."""
-
-    def __init__(self, kept: list[logging.LogRecord]) -> None:
-        super().__init__()
-        self._kept = kept
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._kept.append(record)
-
-
-@contextmanager
-def watching(seen: Seen) -> Generator[None]:
-    """Listen to the log at its loudest and to OpenTelemetry."""
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(seen.spans))
-    handler, logger = Keeping(seen.records), logging.getLogger("interlock")
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel("DEBUG")
-    logger.propagate = False
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(trace, "get_tracer_provider", lambda: provider)
-            yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
-
-
 @functools.cache
 def app(engine: EngineName) -> Interlock:
     planted = Planted()
@@ -311,7 +265,7 @@ def take(engine: EngineName, plan: Plan) -> Seen:
     PLAN.append(plan)
     session = "".join(c for c in plan.at("session") if c.isalnum() or c in "-_")
     try:
-        with watching(seen):
+        with listening(seen.records, seen.spans):
             seen.result = asyncio.run(app(engine).run(visit, given_for(plan), session=session, on_event=seen.events.append))
     finally:
         PLAN.pop()
@@ -323,7 +277,7 @@ def take_by_langgraph(plan: Plan) -> Seen:
     seen = Seen()
     PLAN.append(plan)
     try:
-        with watching(seen):
+        with listening(seen.records, seen.spans):
             asyncio.run(compiled().ainvoke(given_for(plan)))
     except InterlockError as error:
         seen.raised = error

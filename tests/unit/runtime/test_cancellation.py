@@ -135,10 +135,13 @@ async def sweep(engine: EngineName, complaints: list[Any], directory: Path | Non
     """Cancel a turn after each number of ticks until it gets done before; yield what was left of each."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: complaints.append(context))
-    await app(engine, Busy()).run(work, "x")  # what is loaded once takes no part in this
+    busy = Busy()
+    running = app(engine, busy)
+    await running.run(work, "x")  # what is loaded once takes no part in this
     for count in range(1, 400):
-        busy, events = Busy(), list[Event]()
-        running = app(engine, busy)
+        events = list[Event]()
+        busy.opened = busy.closed = 0
+        busy.log.clear()
         record = None if directory is None else directory / f"{count}"
         task = asyncio.create_task(running.run(work, "x", on_event=events.append, record=record))
         await ticks(count)
@@ -202,8 +205,9 @@ async def test_a_turn_that_was_cancelled_anywhere_can_be_gone_on_with(engine: En
 
 async def test_cancelling_twice_is_cancelling(engine: EngineName):
     busy = Busy()
+    running = app(engine, busy)
     for count in range(1, 30):
-        task = asyncio.create_task(app(engine, busy).run(work, "x"))
+        task = asyncio.create_task(running.run(work, "x"))
         await ticks(count)
         task.cancel()
         await ticks(1)
@@ -216,8 +220,9 @@ async def test_cancelling_twice_is_cancelling(engine: EngineName):
 
 async def test_a_reader_who_stops_listening_ends_the_turn(engine: EngineName):
     busy = Busy()
+    running = app(engine, busy)
     for count in range(1, 12):
-        stream = app(engine, busy).stream(work, "x")
+        stream = running.stream(work, "x")
         for _ in range(count):
             await anext(stream)
         await stream.aclose()

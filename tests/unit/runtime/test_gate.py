@@ -9,8 +9,10 @@ from typing_extensions import TypedDict as Record
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node
 from interlock.capabilities import Clock, ModelBackend
+from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import ContractError, MediaMalformed
+from interlock.runtime.events import Event
 from interlock.runtime.gate import Gate
 from interlock.testing import FixedClock
 
@@ -331,3 +333,32 @@ async def many_at_once(text: str, *, shelf: Shelf) -> Found:
 async def test_a_node_may_use_a_handle_several_times_at_once(engine: EngineName):
     result = await Interlock(Settings(engine=engine), grants={Shelf: RealCatalogue(find="a")}).run(lookup(many_at_once), "x")
     assert result.state["found"] == "aaa"
+
+
+class Tool:
+    """No data: nothing but itself knows what it is."""
+
+    def __repr__(self) -> str:
+        return "<a saw>"
+
+
+class Bench(Capability, Protocol):
+    @emits("tool")
+    async def work(self, tool: Tool) -> str: ...
+
+
+class RealBench:
+    async def work(self, tool: Tool) -> str:
+        return f"worked with {tool!r}"
+
+
+async def saw(text: str, *, bench: Bench) -> Found:
+    return Found(found=await bench.work(Tool()))
+
+
+async def test_an_argument_that_is_no_data_is_shown_as_it_writes_itself(engine: EngineName):
+    events: list[Event] = []
+    graph = Graph("bench", state=Lookup, entry=saw, nodes=[node(saw, goes={Found: END})], takes=["text"], gives="found")
+    result = await Interlock(Settings(engine=engine), grants={Bench: RealBench()}).run(graph, "x", on_event=events.append)
+    assert result.output == "worked with <a saw>"
+    assert [event["data"]["input"] for event in events if event["event"] == "on_tool_start"] == [["<a saw>"]]

@@ -439,6 +439,11 @@ async def test_time_that_runs_out_before_it_begins_ends_it(app: Make, notebook: 
     assert (replay.differences, replay.result.error) == ((), result.error)
 
 
+async def test_a_turn_without_limits_of_time_is_kept_as_well(app: Make, notebook: Notebook, engine: EngineName):
+    result = await app(engine, max_turn_seconds=None, max_call_seconds=None).run(diary, "one", session="s")
+    assert (result.error, notebook.said()) == (None, ("one", "one!"))
+
+
 async def test_time_that_runs_out_in_a_node_leaves_the_session_as_it_was(app: Make, notebook: Notebook, engine: EngineName):
     async def wait(what: str) -> None:
         if what == "slow!":

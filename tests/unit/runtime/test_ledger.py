@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -70,6 +71,14 @@ def test_a_call_of_something_else_is_not_answered_from_the_ledger(other: dict[st
     with pytest.raises(ReplayDiverged):
         ledger.note(**{"node": "n", "capability": "C", "method": "m", "key": "k", **other})
     assert ledger.unused == [entry(1)]
+
+
+async def test_a_call_does_not_wait_for_ever_for_one_that_is_not_made_again():
+    ledger = Ledger("t", entries=[entry(1, "a"), entry(2, "b")])
+    later = ledger.note("n", "C", "m", "b")
+    async with asyncio.timeout(20):
+        await later.come()
+    assert (later.known, ledger.unused) == (entry(2, "b"), [entry(1, "a")])
 
 
 def test_what_is_known_is_not_written_again():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
-import textwrap
+from collections.abc import Iterator
 from typing import Annotated, Any, Protocol
 
 import pytest
@@ -19,7 +17,7 @@ from interlock.capabilities import Ids
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
-from interlock.runtime.logs import LogLines
+from interlock.runtime.logs import LogLines, configure
 from interlock.runtime.redaction import Redactor
 from interlock.settings import PATTERNS
 from interlock.testing import CountingIds
@@ -196,21 +194,36 @@ def test_a_line_has_its_time_in_utc():
     assert json.loads(LogLines(as_json=True, redactor=Redactor()).format(made))["time"] == "1970-01-01T00:00:00.007Z"
 
 
-def test_the_log_of_a_process_goes_to_standard_error_as_json():
-    program = f"""
-        import logging
-        from interlock.runtime.logs import configure
-        from interlock.runtime.redaction import Redactor
-        configure("info", Redactor([r"sk-[a-z]+"]))
-        logging.getLogger("interlock").info("key %s", "{KEY}")
-        logging.getLogger("other").debug("not shown")
-        try:
-            raise ValueError("{KEY}")
-        except ValueError:
-            logging.getLogger("other").exception("it failed")
-    """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=60)
-    first, second = map(json.loads, ran.stderr.splitlines())
-    assert (ran.stdout, first["message"], second["message"]) == ("", "key [redacted]", "it failed")
-    assert KEY not in ran.stderr
+@pytest.fixture
+def logging_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a test set up the log of the process, and put everything back."""
+    root, own = logging.getLogger(), logging.getLogger("interlock")
+    levels = root.level, own.level
+    monkeypatch.setattr(root, "handlers", list[logging.Handler]())
+    yield
+    root.setLevel(levels[0])
+    own.setLevel(levels[1])
+
+
+@pytest.mark.usefixtures("logging_of_its_own")
+def test_the_log_of_a_process_goes_to_standard_error_as_json(capsys: pytest.CaptureFixture[str]):
+    configure("info", Redactor([r"sk-[a-z]+"]))
+    logging.getLogger("interlock").info("key %s", KEY)
+    logging.getLogger("other").debug("not shown")
+    try:
+        int(KEY)
+    except ValueError:
+        logging.getLogger("other").exception("it failed")
+    ran = capsys.readouterr()
+    first, second = map(json.loads, ran.err.splitlines())
+    assert (ran.out, first["message"], second["message"]) == ("", "key [redacted]", "it failed")
+    assert KEY not in ran.err
     assert "Traceback" in second["exception"]
+
+
+@pytest.mark.usefixtures("logging_of_its_own")
+def test_a_log_that_is_off_says_nothing(capsys: pytest.CaptureFixture[str]):
+    before = list(logging.getLogger().handlers)
+    configure("off", Redactor())
+    logging.getLogger("interlock").error("a turn failed")
+    assert (logging.getLogger().handlers, capsys.readouterr().err) == (before, "")

@@ -116,6 +116,12 @@ async def test_it_has_what_was_streamed_before_the_error_and_the_state_so_far(en
 
 
 @pytest.mark.usefixtures("choose")
+async def test_it_has_letters_of_every_alphabet(engine: EngineName):
+    result = await app(engine, "first", ["Grüße, ", "мир", DOWN]).run(talking, "x", session="s")
+    assert result.output["spoken"] == "Grüße, мир"
+
+
+@pytest.mark.usefixtures("choose")
 async def test_every_node_begins_anew(engine: EngineName):
     result = await app(engine, "The first.", ["The sec", DOWN]).run(talking, "hi")
     assert ending(result) == ("model_unavailable", {"fields": ["first", "text", "token"], "first": "The first.", "spoken": "The sec"})

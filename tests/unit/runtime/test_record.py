@@ -6,13 +6,15 @@ import asyncio
 import copy
 import json
 import os
+import resource
 import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -25,10 +27,12 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Settings, TurnResult, node
-from interlock.capabilities import Clock, Ids, Message, Model, Piece
+from interlock.adapters.people import LaterHuman, ScriptedHuman
+from interlock.capabilities import Clock, Human, Ids, Message, Model, Piece, Question
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import CapabilityError, MediaMalformed, ModelTimeout, RecordInvalid, StoreFull, StoreUnavailable
+from interlock.runtime import budget
 from interlock.runtime.record import Recorder, Replay, read_record
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
@@ -389,14 +393,18 @@ dawdling = Graph("one", state=Trip, entry=dawdle, nodes=[node(dawdle, goes={Move
 
 
 @pytest.mark.parametrize("graph", [one(hang), dawdling, one(wait_for_call)], ids=["hangs", "dawdles", "waits"])
-async def test_a_turn_that_ran_out_of_time_is_the_same_again(engine: EngineName, graph: Graph, tmp_path: Path):
+async def test_a_turn_that_ran_out_of_time_is_the_same_again(
+    engine: EngineName, graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if graph is dawdling:  # which ends its step by itself, however slow the machine is
+        monkeypatch.setattr(budget, "_GRACE", 60)
     path = tmp_path / "turn.jsonl"
     granted: dict[type, object] = {Search: RealSearch(), Slow: RealSlow()}
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         first = await Interlock(Settings(engine=engine, max_turn_seconds=0.05), grants=granted).run(graph, "x", record=path)
     assert first.error is not None
     assert first.error.code == "budget_exceeded"
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         again = await Interlock(Settings(engine=engine)).replay(path, graph=graph)
     assert again.differences == ()
 
@@ -404,7 +412,7 @@ async def test_a_turn_that_ran_out_of_time_is_the_same_again(engine: EngineName,
 async def test_a_call_that_ran_out_of_time_is_the_same_again(engine: EngineName, tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     limited = Settings(engine=engine, max_call_seconds=0.05)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         first = await Interlock(limited, grants={Slow: RealSlow()}).run(one(wait_for_call), "x", record=path)
     again = await Interlock(Settings(engine=engine)).replay(path, graph=one(wait_for_call))
     assert first.error is not None
@@ -457,7 +465,7 @@ async def test_a_record_of_another_graph_is_refused(tmp_path: Path):
     await Interlock(Settings(), grants={Search: RealSearch()}).run(one(fail), "x", record=path)
     with pytest.raises(RecordInvalid):
         await Interlock(Settings()).replay(path, graph=trip)
-    with pytest.raises(RecordInvalid, match="graph of your own"):
+    with pytest.raises(RecordInvalid, match="one of your own"):
         await Interlock(Settings()).replay(path)
 
 
@@ -545,25 +553,29 @@ def test_a_disk_without_room_is_store_full_and_nothing_else():
         recorder._write("heading", {"a": 1})  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
-FULL_DISK = """
-    import asyncio, resource, sys
-    from pathlib import Path
-    from interlock import Interlock, Settings
-    path, limit = Path(sys.argv[1]), int(sys.argv[2])
-    app = Interlock(Settings(engine="direct", model="stub"))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+@contextmanager
+def files_no_larger_than(size: int) -> Generator[None]:
+    """Let no file of this process grow beyond a size."""
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
     try:
-        print(asyncio.run(app.run("sam", "hello", record=path)).status)
-    except Exception as error:
-        print(type(error).__name__, getattr(error, "code", None))
-"""
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+
+def open_files() -> int:
+    return len([*Path("/dev/fd").iterdir()])
 
 
 @pytest.mark.parametrize("limit", [0, 10, 1000, 1500, 5000])
-def test_a_record_that_cannot_grow_is_a_store_error_and_nothing_else(limit: int, tmp_path: Path):
-    ran = run_python(FULL_DISK, tmp_path / "turn.jsonl", limit)
-    assert ran.stdout.split()[-1] in {"store_full", "store_unavailable"}
-    assert ran.stderr == ""
+async def test_a_record_that_cannot_grow_is_a_store_error_and_nothing_else(limit: int, tmp_path: Path):
+    sam = Interlock(Settings(engine="direct", model="stub"))
+    await sam.run("sam", "hello")
+    opened = open_files()
+    with files_no_larger_than(limit), pytest.raises((StoreFull, StoreUnavailable)):
+        await sam.run("sam", "hello", record=tmp_path / "turn.jsonl")
+    assert open_files() == opened
 
 
 def run_python(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -583,7 +595,7 @@ def cut_short(path: Path, lines: int) -> None:
 async def test_a_turn_that_stopped_anywhere_goes_on_and_ends_as_if_it_had_not(engine: EngineName, tmp_path: Path):
     whole = tmp_path / "whole.jsonl"
     first = await recorded(whole, engine)
-    count = len(entries(whole))
+    count, reader = len(entries(whole)), Interlock(Settings(engine=engine))
     for kept in range(count + 1):
         path, search = tmp_path / f"{kept}.jsonl", RealSearch()
         path.write_text("".join(whole.read_text().splitlines(keepends=True)[: kept + 1]))
@@ -594,13 +606,29 @@ async def test_a_turn_that_stopped_anywhere_goes_on_and_ends_as_if_it_had_not(en
         result = await Interlock(Settings(engine=engine), grants=granted).resume(path, graph=trip)
         assert result.error is None
         assert len(search.made) == len([entry for entry in entries(whole) if entry["capability"] == "Search"])
-        again = await Interlock(Settings(engine=engine)).replay(path, graph=trip)
+        again = await reader.replay(path, graph=trip)
         assert again.differences == ()
         assert result.to_json() == first.to_json()
 
 
 def _has(path: Path, method: str) -> bool:
     return any(entry["method"] == method for entry in entries(path))
+
+
+async def consult(text: str, *, human: Human) -> Done:
+    said = await human.ask(Question(text="Shall I?", options=("yes", "no"), recommended="no"))
+    return Done(out=f"{text}: {said}")
+
+
+async def test_a_turn_that_waits_for_a_person_has_nothing_to_show_for_it_and_goes_on_with_the_answer(engine: EngineName, tmp_path: Path):
+    path = tmp_path / "turn.jsonl"
+    first = await Interlock(Settings(engine=engine), grants={Human: LaterHuman()}).run(one(consult), "sell", record=path)
+    assert (first.status, first.output, first.error) == ("waiting", "Shall I?", None)
+    assert first.metadata["waiting"] == {"question": "Shall I?", "options": ["yes", "no"], "recommended": "no"}
+    assert entries(path) == []
+    again = await Interlock(Settings(engine=engine), grants={Human: ScriptedHuman("yes")}).resume(path, graph=one(consult))
+    assert (again.status, again.output) == ("success", "sell: yes")
+    assert [entry["result"] for entry in entries(path)] == ["yes"]
 
 
 async def test_a_turn_that_has_ended_is_not_gone_on_with(tmp_path: Path):
@@ -652,7 +680,7 @@ async def test_a_stream_that_was_cut_off_by_the_turns_time_is_the_same_again(eng
             await asyncio.Event().wait()
 
     limited = Settings(engine=engine, max_turn_seconds=0.05)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         first = await Interlock(limited, grants={Model: Waiting()}).run(one(say), "x", record=path)
     assert first.error is not None
     again = await Interlock(Settings(engine=engine)).replay(path, graph=one(say))
@@ -713,11 +741,10 @@ async def main(path, log, crash_at):
 """
 
 
-@pytest.mark.parametrize("crash_at", [1, 2, 4])
-def test_a_process_that_is_killed_in_a_call_goes_on_in_another(crash_at: int, tmp_path: Path):
+def test_a_process_that_is_killed_in_a_call_goes_on_in_another(tmp_path: Path):
     """In another process a set has another order, and a call that was recorded must be known all the same."""
     (tmp_path / "crashing.py").write_text(CRASHING)
-    path, log = tmp_path / "turn.jsonl", tmp_path / "log"
+    path, log, crash_at = tmp_path / "turn.jsonl", tmp_path / "log", 2
     killed = run_python(CRASH, tmp_path, path, log, crash_at)
     assert killed.returncode == -signal.SIGKILL
     ended = run_python(CRASH, tmp_path, path, log, "never")
@@ -752,7 +779,7 @@ def outcome_of(engine: EngineName, content: bytes) -> InterlockError | Replay | 
 
 
 async def _limited(taking: Any) -> Any:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         return await taking
 
 
@@ -788,6 +815,22 @@ JSON = st.recursive(
 def test_lines_of_any_json_are_no_record(lines: list[Any]):
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     assert isinstance(outcome_of("direct", content), RecordInvalid)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\n", b"\n", b'{"entry": {}}\n', b'{"ending": {}}\n', b'{"x": 1}\n'])
+def test_what_does_not_begin_as_a_record_is_none(content: bytes, tmp_path: Path):
+    (tmp_path / "turn").write_bytes(content)
+    with pytest.raises(RecordInvalid):
+        read_record(tmp_path / "turn")
+
+
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_a_line_that_is_not_in_its_place_is_told(whole: bytes, place: int, tmp_path: Path):
+    lines = whole.splitlines(keepends=True)
+    for stray in (lines[place], b'{"x": 1}\n'):
+        (tmp_path / "turn").write_bytes(whole + stray)
+        with pytest.raises(RecordInvalid):
+            read_record(tmp_path / "turn")
 
 
 @pytest.mark.parametrize("line", ["[]", "1", '"x"', "null", "[" * 100_000, '{"a":' * 100_000, "9" * 5000, "{}", '{"heading": []}'])
@@ -850,7 +893,7 @@ FORGED: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
-@settings(max_examples=200, phases=QUICK)
+@settings(max_examples=100, phases=QUICK)
 @given(data=st.data())
 def test_a_value_that_was_forged_is_told_or_does_nothing(whole: bytes, data: st.DataObject):
     lines = [json.loads(line) for line in whole.splitlines()]

@@ -21,10 +21,12 @@ from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import ContractError, InputSchema
+from interlock.runtime.disclosure import tells
 from interlock.runtime.events import Event
 from interlock.runtime.plain import plain
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 from interlock.settings import PATTERNS
+from tests.support.listening import chain
 
 KEY = "sk-abcdefghijklmnopqrstuvwx"
 CANARY = "canary-Xq7ZvK"
@@ -301,7 +303,8 @@ def test_a_long_secret_does_not_stop_the_world():
     assert time.perf_counter() - began < 1
 
 
-def test_a_redactor_that_lives_for_ever_does_not_grow_for_ever():
+@pytest.mark.parametrize(("words", "lines"), [(200, 3000), (1, 20_000)])
+def test_a_redactor_that_lives_for_ever_does_not_grow_for_ever(words: int, lines: int):
     """A server formats every log line with the same one."""
     import tracemalloc  # noqa: PLC0415
 
@@ -309,12 +312,30 @@ def test_a_redactor_that_lives_for_ever_does_not_grow_for_ever():
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for number in range(3000):
-            redactor.text(f"{number} " + "line " * 200)
+        for number in range(lines):
+            redactor.text(f"{number} " + "line " * words)
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert after - before < 1_000_000
+
+
+def test_patterns_that_are_too_large_for_the_fast_engine_are_obeyed():
+    assert Redactor(["key-[a-z]{1,200000}"]).text("the key-abc is here") == f"the {REDACTED} is here"
+
+
+class Unspeakable:
+    """Cannot be written."""
+
+    def __repr__(self) -> str:
+        raise ValueError(CANARY)
+
+
+def test_an_error_that_cannot_be_written_is_searched_as_far_as_it_can_be():
+    error = ValueError(Unspeakable())
+    assert not tells(learned(CANARY), error)
+    error.add_note(f"the key is {CANARY}")
+    assert tells(learned(CANARY), error)
 
 
 # Turns
@@ -416,18 +437,6 @@ async def take(engine: EngineName, graph: Graph, given: dict[str, Any], **settin
     grants = {Vault: RealVault()}
     result = await Interlock(Settings(engine=engine, **settings), grants=grants).run(graph, given, on_event=events.append)
     return result, events
-
-
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Walk everything that an error drags along."""
-    waiting, seen = [error], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        waiting += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
 
 
 def told(error: BaseException) -> str:

@@ -265,7 +265,7 @@ async def test_a_session_whose_turns_have_ended_takes_no_memory():
     app = desk("direct", counter)
     await app.run("desk", "hello", session="s")
     before = locks()
-    for number in range(50):
+    for number in range(10):
         await asyncio.gather(*(app.run("desk", "hello", session=f"s{number}") for _ in range(3)))
     go = counter.hold("t")
     waiting = [begin(app, "hello", "t") for _ in range(2)]

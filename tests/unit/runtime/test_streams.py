@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict, cast
 
 import pytest
 
-from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Settings, TurnResult, node
+from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Secret, Settings, TurnResult, node
 from interlock.capabilities import Ids, Message, Model, Piece, Tool, ToolCall, Usage
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
@@ -76,7 +76,7 @@ def talk(*runs: Any) -> Graph:
 async def take(engine: EngineName, graph: Graph, tape: RealTape | None = None, **grants: Any) -> tuple[TurnResult, list[Event]]:
     events: list[Event] = []
     granted: dict[type, object] = {Tape: tape or RealTape(), Ids: CountingIds(), **({Model: grants["model"]} if grants else {})}
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         result = await Interlock(Settings(engine=engine), grants=granted).run(graph, "x", session="s", on_event=events.append)
     return result, events
 
@@ -94,6 +94,62 @@ async def test_pieces_reach_the_node_in_order(engine: EngineName):
     result, _ = await take(engine, talk(listen), tape)
     assert (code(result), result.output) == (None, "one two three")
     assert tape.log == ["opened", "gave one ", "gave two ", "gave three", "ended", "closed"]
+
+
+async def test_a_stream_that_has_ended_has_ended(engine: EngineName):
+    async def listen_twice(text: str, *, tape: Tape) -> Done:
+        stream = tape.play(text)
+        first, second = [piece async for piece in stream], [piece async for piece in stream]
+        return Done(out=f"{len(first)} {len(second)}")
+
+    tape = RealTape()
+    result, _ = await take(engine, talk(listen_twice), tape)
+    assert (code(result), result.output, tape.log.count("opened")) == (None, "3 0", 1)
+
+
+async def test_a_stream_that_was_closed_before_it_began_never_begins(engine: EngineName):
+    async def change_ones_mind(text: str, *, tape: Tape) -> Done:
+        stream = cast("AsyncGenerator[str]", tape.play(text))
+        await stream.aclose()
+        return Done(out="".join([piece async for piece in stream]))
+
+    tape = RealTape()
+    result, _ = await take(engine, talk(change_ones_mind), tape)
+    assert (code(result), result.output, tape.log) == (None, "", [])
+
+
+class Choir(Capability, Protocol):
+    """Gives a model's pieces without being a model."""
+
+    @emits("tool")
+    def sing(self, text: str) -> AsyncIterator[Piece]: ...
+    @emits("tool")
+    def whisper(self, text: str) -> AsyncIterator[Annotated[Piece, Secret]]: ...
+
+
+class RealChoir:
+    async def sing(self, text: str) -> AsyncIterator[Piece]:
+        for word in ("la ", "lá ", "la"):
+            yield Piece(text=word)
+
+    whisper = sing
+
+
+async def sing(text: str, *, choir: Choir) -> Done:
+    return Done(out="".join([piece.text async for piece in choir.sing(text)]))
+
+
+async def whisper(text: str, *, choir: Choir) -> Done:
+    return Done(out="".join([piece.text async for piece in choir.whisper(text)]))
+
+
+@pytest.mark.parametrize(("run", "shown"), [(sing, "la lá la"), (whisper, "")])
+async def test_pieces_of_text_that_no_model_said_are_told_unless_they_are_secret(engine: EngineName, run: Any, shown: str):
+    events: list[Event] = []
+    app = Interlock(Settings(engine=engine, max_output_bytes=1, max_tokens=1), grants={Choir: RealChoir()})
+    result = await app.run(talk(run), "x", on_event=events.append)
+    assert (code(result), result.output) == (None, "la lá la")
+    assert "".join(event["data"]["chunk"]["text"] for event in events if event["event"] == "on_tool_stream") == shown
 
 
 async def test_pieces_reach_node_and_listeners_as_they_come(engine: EngineName):
@@ -129,7 +185,7 @@ async def test_a_stream_of_events_shows_a_piece_before_the_model_has_finished(en
             yield Piece(text="second")
 
     seen: list[str] = []
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         async for event in Interlock(Settings(engine=engine), grants={Model: Waiting()}).stream(talk(ask), "x"):
             if event["event"] == "on_chat_model_stream":
                 seen.append(event["data"]["chunk"]["text"])
@@ -160,6 +216,14 @@ async def test_the_events_of_a_model_that_streams_are_well_formed(engine: Engine
         "usage": {"input_tokens": 1, "output_tokens": 2},
     }
     assert json.loads(json.dumps(events)) == events
+
+
+async def test_of_a_piece_that_may_be_the_beginning_of_a_secret_nothing_is_told(engine: EngineName):
+    events: list[Event] = []
+    app = Interlock(Settings(engine=engine, redact=(r"ключ-\w+!",)), grants={Model: ScriptedModel(["ключ-", "пароль! да"])})
+    result = await app.run(talk(ask), "x", on_event=events.append)
+    assert (code(result), result.output) == (None, "ключ-пароль! да")
+    assert [event["data"]["chunk"]["text"] for event in events if event["event"] == "on_chat_model_stream"] == ["[redacted] да"]
 
 
 async def test_streams_are_told_the_same_on_every_engine():

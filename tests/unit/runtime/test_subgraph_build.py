@@ -321,3 +321,8 @@ def test_an_agent_is_found_by_its_own_name_first_and_a_name_that_is_none_lists_t
     with pytest.raises(AgentUnknown) as caught:
         interlock.graph("planner")
     assert all(name in str(caught.value) for name in ("sam", *INNER))
+
+
+def test_a_graph_that_is_granted_is_named_with_what_it_has_fixed():
+    assert repr(Subgraph(plans())) == "plans"
+    assert repr(Subgraph(plans(), depth=2, kind="long")) == "plans(depth=2, kind='long')"

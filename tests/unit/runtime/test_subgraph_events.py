@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
@@ -15,9 +15,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config, get_store
 from langgraph.runtime import get_runtime
 from langgraph.store.memory import InMemoryStore
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from typing_extensions import TypedDict
 
@@ -30,6 +27,7 @@ from interlock.runtime.events import Event
 from interlock.runtime.logs import LogLines
 from interlock.runtime.redaction import Redactor
 from interlock.testing import CountingIds
+from tests.support.listening import chain, listening
 
 CANARY = "Canary_Xq7-ZvK"
 KEY = "sk-abcdefghijklmnopqrstuvwx"
@@ -277,40 +275,11 @@ class Seen:
         }
 
 
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Walk everything that an error drags along."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-class Keeping(logging.Handler):
-    def __init__(self, kept: list[logging.LogRecord]) -> None:
-        super().__init__()
-        self._kept = kept
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._kept.append(record)
-
-
 @contextmanager
 def watching() -> Generator[Seen]:
-    """Listen to the log at its loudest and to OpenTelemetry."""
-    seen, provider = Seen(), TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(seen.spans))
-    handler, logger = Keeping(seen.records), logging.getLogger("interlock")
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel("DEBUG")
-    logger.propagate = False
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(trace, "get_tracer_provider", lambda: provider)
-            yield seen
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
+    seen = Seen()
+    with listening(seen.records, seen.spans):
+        yield seen
 
 
 @pytest.mark.parametrize("text", ENDS)

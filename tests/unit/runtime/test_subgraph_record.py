@@ -159,6 +159,7 @@ async def test_going_on_after_a_stop_at_any_depth_repeats_nothing(engine: Engine
     whole = await app(engine).run(trip, "x", session="s", record=tmp_path / "whole.jsonl")
     lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
     calls = [json.loads(line)["entry"]["method"] for line in lines[1:-1]]
+    reader = replaying(engine)
     for kept in range(1, len(calls) + 1):
         path, hands = tmp_path / f"{kept}.jsonl", RealHands()
         path.write_text("".join(lines[: kept + 1]))
@@ -166,7 +167,7 @@ async def test_going_on_after_a_stop_at_any_depth_repeats_nothing(engine: Engine
         result = await app(other, hands).resume(path, graph=trip)
         assert len(hands.taken) == calls.count("take")
         assert [result.path, result.state] == [whole.path, whole.state]
-        assert (await replaying(engine).replay(path, graph=trip)).differences == ()
+        assert (await reader.replay(path, graph=trip)).differences == ()
 
 
 @pytest.mark.parametrize("at", [0, 2, 5, 7, 12])
@@ -445,7 +446,7 @@ async def taken(engine: EngineName, made: Built, path: Path) -> tuple[TurnResult
     return await interlock.run(made.graph, "x", session="s", record=path, on_event=events.append), events
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)  # each takes six turns
 @given(shape=shapes(2))
 async def test_any_graphs_inside_graphs_do_the_same_on_every_engine_and_again(shape: Shape):
     made = built(shape)

@@ -189,7 +189,7 @@ async def test_what_fails_has_a_span_that_says_so(engine: EngineName, spans: Spa
 
 @pytest.mark.parametrize("limits", [{"max_call_seconds": 0.05}, {"max_turn_seconds": 0.05}])
 async def test_what_takes_too_long_has_a_span_that_ends(engine: EngineName, spans: Spans, limits: dict[str, float]):
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         result = await app(engine, web=RealWeb(waits=True), **limits).run(talk, {"text": "x"})
     assert result.error is not None
     assert spans.open == 0

@@ -211,7 +211,7 @@ async def test_a_stream_that_is_left_early_ends_its_turn(engine: EngineName):
     async for _ in stream:
         if gatekeeper.reached.is_set():
             break
-        await asyncio.wait_for(gatekeeper.reached.wait(), timeout=5)
+        await asyncio.wait_for(gatekeeper.reached.wait(), timeout=20)
     await stream.aclose()
     assert gatekeeper.cancelled
 

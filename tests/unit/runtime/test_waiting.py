@@ -62,6 +62,14 @@ def test_what_a_crash_left_makes_way_and_what_another_process_writes_does_not(tu
     assert elsewhere.exists(), "it is of another session"
 
 
+@pytest.mark.parametrize("name", ["puntini-s.mine-1.running", f"puntini-s.{10**30}-1.running"])
+def test_a_file_whose_writer_cannot_be_told_stays(turns: WaitingTurns, tmp_path: Path, name: str):
+    (tmp_path / "turns").mkdir()
+    (tmp_path / "turns" / name).write_text("x")
+    turns.begin("puntini", "s")
+    assert (tmp_path / "turns" / name).read_text() == "x"
+
+
 def test_two_turns_at_once_have_files_of_their_own(turns: WaitingTurns):
     one, other = turns.begin("puntini", "s"), turns.begin("puntini", "s")
     one.write_text("one")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import functools
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,13 +18,14 @@ from interlock.adapters.graphs.guard import check_name, check_reading
 from interlock.adapters.graphs.ladybug_file import LadybugFile
 from interlock.adapters.tools.threads import Threads
 from interlock.capabilities.graph_store import Change, Changed, Edge, Node, NodeRef, Rows
-from interlock.errors import StoreFull, StoreUnavailable, ToolInputInvalid
+from interlock.errors import StoreError, StoreFull, StoreUnavailable, ToolInputInvalid
 
 __all__ = ["LadybugGraphs", "open_ladybug"]
 
 T = TypeVar("T")
 _OPEN = 8  # files that are open at once, each in a process of its own
 _THREADS = 32
+_MUCH = 100  # changes of a step that is thought through in a thread, not to hold up the event loop
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -83,35 +86,53 @@ class LadybugGraphs:
 
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
         """Make these changes in their order, all or none."""
-        return await self._with(graph, lambda file: file.apply(changes))
+        return await self._with(graph, lambda file: file.apply(changes), size=len(changes))
 
     async def aclose(self) -> None:
         """Close the files. One that is asked for later is opened again."""
         with self._lock:
-            files = list(self._files.values())
-            self._files.clear()
-        for file in files:
-            await self._threads.run(file.close)
+            files = dict(self._files)
+        await self._close(files)
 
-    async def _with(self, graph: str, work: Callable[[LadybugFile], T]) -> T:
-        return await self._threads.run(lambda: self._done(graph, work))
-
-    def _done(self, graph: str, work: Callable[[LadybugFile], T]) -> T:
+    async def _with(self, graph: str, work: Callable[[LadybugFile], Awaitable[T]], *, size: int = 1) -> T:
+        """Use a file, here where it is open, and in a thread where it has to be opened first or there is much to think through."""
         while True:
-            file, idle = self._file(graph)
-            for other in idle:
-                other.close()
-            with file.lock:
-                if not file.is_left:
-                    try:
-                        return work(file)
-                    except OSError as error:
-                        full = error.errno in _FULL
-                        says = f"Graphs cannot be kept in '{self._folder.name}': {error.strerror}."
-                        raise (StoreFull if full else StoreUnavailable)(says) from error
+            file = self._file(graph)
+            if len(self._files) > self._at_once:
+                await self._close(self._spare())
+            await file.baton.take()
+            if file.is_left:
+                file.baton.give()
+                continue
+            if not file.is_open or size > _MUCH:
+                found = await file.baton.lend(self._threads, functools.partial(self._beside, file, work))
+            else:
+                try:
+                    found = await self._done(file, work)
+                finally:
+                    file.baton.give()
+            if len(self._files) > self._at_once:
+                await self._close(self._spare())
+            return found
 
-    def _file(self, graph: str) -> tuple[LadybugFile, list[LadybugFile]]:
-        """Return the file of a graph, and those that have to be closed for it: the ones not used for longest."""
+    def _beside(self, file: LadybugFile, work: Callable[[LadybugFile], Awaitable[T]]) -> T:
+        try:
+            file.open()
+        except OSError as error:
+            raise self._unusable(error) from error
+        return asyncio.run(self._done(file, work))
+
+    async def _done(self, file: LadybugFile, work: Callable[[LadybugFile], Awaitable[T]]) -> T:
+        try:
+            return await work(file)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: OSError) -> StoreError:
+        says = f"Graphs cannot be kept in '{self._folder.name}': {error.strerror}."
+        return StoreFull(says) if error.errno in _FULL else StoreUnavailable(says)
+
+    def _file(self, graph: str) -> LadybugFile:
         with self._lock:
             file = self._files.pop(graph, None)
             if file is None:
@@ -119,12 +140,27 @@ class LadybugGraphs:
                 path = self._folder / f"{name}.lbug"
                 file = LadybugFile(path, name=graph, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
             self._files[graph] = file
-            idle: list[LadybugFile] = []
-            for other in list(self._files)[: -self._at_once]:
-                if self._files[other].lock.locked():
-                    continue
-                idle.append(self._files.pop(other))
-            return file, idle
+            return file
+
+    def _spare(self) -> dict[str, LadybugFile]:
+        """Return the files that have to be closed for others: those that nobody uses, and that were not used for longest."""
+        with self._lock:
+            return {name: self._files[name] for name in list(self._files)[: -self._at_once] if not self._files[name].baton.is_taken}
+
+    async def _close(self, files: Mapping[str, LadybugFile]) -> None:
+        await asyncio.gather(*(self._close_one(graph, file) for graph, file in files.items()))
+
+    async def _close_one(self, graph: str, file: LadybugFile) -> None:
+        await file.baton.take()
+        await file.baton.lend(self._threads, functools.partial(self._leave, graph, file))
+
+    def _leave(self, graph: str, file: LadybugFile) -> None:
+        """Close a file, and only then let go of it: nobody could open it before."""
+        file.close()
+        with self._lock:
+            file.is_left = True
+            if self._files.get(graph) is file:
+                del self._files[graph]
 
     def _limited(self, limit: int) -> int:
         if limit < 1:

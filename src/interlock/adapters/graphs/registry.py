@@ -170,6 +170,10 @@ class GraphTools:
         """Return the tools with the JSON schemas of their arguments."""
         return _OFFERED
 
+    async def names(self) -> tuple[str, ...]:
+        """Return the names of the tools alone."""
+        return tuple(_TOOLS)
+
     async def check(self, request: ToolRequest) -> str | None:
         """Tell why a tool cannot be called so; None is that it can."""
         wanted = _arguments(request)

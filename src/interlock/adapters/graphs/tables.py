@@ -7,6 +7,7 @@ in the column `interlock_kept`, as JSON, and counts for as long as the column be
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -14,14 +15,17 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from interlock.adapters.graphs.steps import is_same, kept, read
+from interlock.capabilities.graph_store import Changed
 
-__all__ = ["KEPT", "KEY", "OLD", "Column", "Table", "kind_of", "merged", "quoted"]
+__all__ = ["KEPT", "KEY", "OLD", "Column", "Ends", "Table", "Tables", "kind_of", "merged", "quoted"]
 
 KEY, KEPT = "key", "interlock_kept"
 OLD = "interlock_old_"
 _OURS = "interlock_"
 _INT64 = 2**63
 _MOST = 256  # columns of a table; further properties are kept beside them
+Ends = tuple[str, str]
+"""The tables of the nodes that edges go from and to."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Table:
     says: str
     is_edges: bool
     columns: dict[str, Column] = field(default_factory=dict[str, Column])
-    ends: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    ends: set[Ends] = field(default_factory=set[Ends])
     old: int = 0
 
     def learn(self, name: str, kind: str) -> None:
@@ -98,6 +102,56 @@ class Table:
             if column is None or (name in found and is_same(found[name], _written(value, column.kind))):
                 found[name] = value
         return found
+
+
+@dataclass
+class Tables:
+    """The tables of a file, by the label or relationship whose they are."""
+
+    nodes: dict[str, Table] = field(default_factory=dict[str, Table])
+    edges: dict[str, Table] = field(default_factory=dict[str, Table])
+
+    def named(self, name: str) -> Table:
+        """Return a table by the name that ladybug has for it."""
+        return next(table for table in self._all() if table.name == name)
+
+    def ends(self, start: str, end: str) -> Ends | None:
+        """Return the tables of two labels, if both have one."""
+        tables = self.nodes.get(start), self.nodes.get(end)
+        return (tables[0].name, tables[1].name) if tables[0] and tables[1] else None
+
+    def labels(self, ends: Ends) -> tuple[str, str]:
+        """Return the labels of two tables."""
+        return self.named(ends[0]).says, self.named(ends[1]).says
+
+    def take(self, changed: Changed) -> bool:
+        """Tell whether all that a step adds has its table, and that its columns."""
+        nodes = ((self.nodes.get(node.label), node) for node in changed.nodes_added)
+        edges = ((self.edges.get(edge.relationship), edge) for edge in changed.edges_added)
+        ends = ((self.edges.get(edge.relationship), self.ends(edge.start.label, edge.end.label)) for edge in changed.edges_added)
+        return all(table is not None and not table.missing([one.properties]) for table, one in itertools.chain(nodes, edges)) and all(
+            table is not None and end in table.ends for table, end in ends
+        )
+
+    def add(self, says: str, *, is_edges: bool) -> Table:
+        """Make a table, by a name that is free: ladybug has one for labels and relationships, in upper or lower case."""
+        taken = {table.name.lower() for table in self._all()}
+        name, number = says, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{says}_{number}"
+        table = Table(name=name, says=says, is_edges=is_edges)
+        (self.edges if is_edges else self.nodes)[says] = table
+        return table
+
+    def learn(self, name: str, says: str, *, is_edges: bool) -> Table:
+        """Take note of a table that is there."""
+        table = Table(name=name, says=says, is_edges=is_edges)
+        (self.edges if is_edges else self.nodes)[says] = table
+        return table
+
+    def _all(self) -> Iterable[Table]:
+        return (*self.nodes.values(), *self.edges.values())
 
 
 def kind_of(value: JsonValue) -> str:

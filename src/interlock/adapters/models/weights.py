@@ -1,24 +1,19 @@
-"""Serve the weights of a model on loopback until standard input ends: the program of the process that a local model runs in.
-
-Run by its path, so it imports nothing of Interlock. One line of JSON comes in, one goes out: the address, or what failed.
-"""
+"""Serve the weights of a model on loopback: the program of the process that a local model runs in."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
-import sys
 from typing import Any
 
-__all__: list[str] = []
+__all__ = ["begin"]
 
 
-def _main() -> None:
+def begin(file: str, given: dict[str, Any]) -> _Server:
+    """Load the weights, and serve them."""
     xllamacpp: Any = importlib.import_module("xllamacpp")  # has no types
-    given = json.loads(sys.stdin.readline())
     params = xllamacpp.CommonParams()
-    params.model.path = given["path"]
+    params.model.path = file
     params.n_ctx = given["context"]
     params.api_keys = [given["key"]]  # any program and any web page on this machine can reach loopback
     params.use_jinja = True
@@ -30,16 +25,19 @@ def _main() -> None:
     # As many threads as processors wait for each other in a loop: as soon as one processor is busy with something else,
     # a hundred tokens in a second become one.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = max(1, (os.cpu_count() or 1) // 2)
-    try:
-        server = xllamacpp.Server(params)
-    except RuntimeError as error:
-        sys.stdout.write(json.dumps({"error": type(error).__name__}) + "\n")
-        return
-    sys.stdout.write(json.dumps({"address": server.listening_address}) + "\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    os._exit(0)  # to stop the server while it answers hangs, to end the process in the usual way then crashes
+    return _Server(xllamacpp.Server(params))
 
 
-if __name__ == "__main__":
-    _main()
+class _Server:
+    """Answers over HTTP, and here only where it can be reached."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.hello: dict[str, Any] = {"address": server.listening_address}
+
+    def answer(self, request: Any) -> dict[str, Any]:  # noqa: ARG002 - there is nothing else to say
+        return self.hello
+
+    def close(self) -> None:
+        """End at once: to stop the server while it answers hangs, to end the process in the usual way then crashes."""
+        os._exit(0)

@@ -1,35 +1,28 @@
-"""Answer queries from a DuckDB file, in a process of its own: `duck.py FILE OPTIONS`, spoken to over its standard input, a socket.
+"""Answer queries from a DuckDB file: the program of the process that has it open.
 
-Run by its path, so it imports nothing of Interlock. DuckDB's own limits leave gaps: one call of a function can take gigabytes that it
-does not count, and cannot be interrupted. A process can be given a hard limit, can be killed, cannot write files, has nobody's
-environment to look at, and takes nothing down with it.
+DuckDB's own limits leave gaps: one call of a function can take gigabytes that it does not count, and cannot be interrupted. A process
+can be given a hard limit, can be killed, cannot write files, has nobody's environment to look at, and takes nothing down with it.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import datetime as dt
 import json
-import math
-import os
-import select
-import socket
 import sys
 import threading
 import time
 import types
 from collections.abc import Generator, Sequence
-from decimal import Decimal
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-__all__ = ["Page", "connect", "json_value", "main"]
+from interlock.adapters.child_side import bound_files, bound_memory, json_value
+
+__all__ = ["Page", "begin", "connect", "json_value"]
 
 _MIB = 1024 * 1024
 _BATCH = 128  # rows that are taken from DuckDB at once
 _AGAIN_S = 0.02  # between two interruptions: one that comes between two steps is lost
-_INT64 = 2**63
 _FORMAT = "SELECT version FROM main.interlock_format"
 _FAILED = {
     "InterruptException": "timeout",
@@ -75,38 +68,6 @@ class Page:
         return {**page, "cut": self._cut} if self._cut else page
 
 
-def json_value(value: object) -> Any:
-    """Make JSON data of a value: a number if JSON has exactly this number, else a text."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, int):
-        return value if -_INT64 <= value < _INT64 else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Decimal):
-        return _decimal(value)
-    if isinstance(value, (dt.date, dt.time)):
-        return value.isoformat()
-    if isinstance(value, dt.timedelta):
-        return f"P{value.days}DT{value.seconds}{f'.{value.microseconds:06}' if value.microseconds else ''}S"
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dict):
-        return {str(key): json_value(item) for key, item in cast("dict[object, object]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [json_value(item) for item in cast("Sequence[object]", value)]
-    return str(value)
-
-
-def _decimal(value: Decimal) -> int | float | str | None:
-    if not value.is_finite():
-        return None
-    if value == value.to_integral_value() and abs(value) < _INT64:
-        return int(value)
-    number = float(value)
-    return number if math.isfinite(number) and Decimal(repr(number)) == value else format(value, "f")
-
-
 def connect(path: str, *, memory_mib: int) -> Any:
     """Open a file that is only read, by a connection that reaches nothing else and cannot be told otherwise."""
     import duckdb  # noqa: PLC0415 - most of what it takes to start
@@ -132,37 +93,33 @@ def connect(path: str, *, memory_mib: int) -> Any:
     return connection
 
 
-def main(path: str, options: str) -> None:
-    """Open the file, say what is in it, and answer one query after another until whoever asks is gone."""
-    limits = json.loads(options)
-    line = socket.socket(fileno=os.dup(0))
-    threading.Thread(target=_leave_with, args=(line.fileno(),), daemon=True).start()
-    for folder in limits["path"]:  # where the parent has DuckDB from, should that be a place of its own
-        if folder not in sys.path:
-            sys.path.append(folder)
-    _bound(limits["process_mib"])
+def begin(file: str, given: dict[str, Any]) -> _Queries:
+    """Take the right to more memory and to write files, and open the file."""
+    bound_memory(given["process_mib"] * _MIB)
+    bound_files(0)
     sys.modules["pytz"] = _pytz()
-    with line, line.makefile("rb") as asked:
+    return _Queries(connect(file, memory_mib=given["memory_mib"]), given)
+
+
+class _Queries:
+    """Answers one query after another, each with its first rows."""
+
+    def __init__(self, connection: Any, limits: dict[str, Any]) -> None:
+        self._connection, self._limits = connection, limits
+        self.hello = _contents(connection)
+
+    def answer(self, request: str) -> dict[str, Any]:
+        """Run a query."""
         try:
-            connection = connect(path, memory_mib=limits["memory_mib"])
-            _say(line, _contents(connection))
-        except Exception as error:  # noqa: BLE001 - all of it is the parent's to judge
-            _say(line, {"failed": type(error).__name__, "reason": str(error)})
-            return
-        for request in asked:
-            answer = _answer(connection, json.loads(request), limits)
-            _say(line, answer)
-            if answer.get("failed") in {"memory", "broken"}:  # begin anew with a process that has let go of everything
-                return
+            return _run(self._connection, request, self._limits)
+        except MemoryError:
+            return {"failed": "memory"}
+        except Exception as error:  # noqa: BLE001 - DuckDB raises Python's own errors too
+            return {"failed": _FAILED.get(type(error).__name__, "invalid"), "reason": str(error)}
 
-
-def _answer(connection: Any, sql: str, limits: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return _run(connection, sql, limits)
-    except MemoryError:
-        return {"failed": "memory"}
-    except Exception as error:  # noqa: BLE001 - DuckDB raises Python's own errors too
-        return {"failed": _FAILED.get(type(error).__name__, "invalid"), "reason": str(error)}
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
 
 
 def _run(connection: Any, sql: str, limits: dict[str, Any]) -> dict[str, Any]:
@@ -208,26 +165,6 @@ def _interrupting(cursor: Any, until: float) -> Generator[None, None, None]:
         watch.join()
 
 
-def _bound(process_mib: int) -> None:
-    """Take the right to more memory, to a file of any size, and to a dump of what is in memory."""
-    if sys.platform == "win32":
-        return
-    import resource  # noqa: PLC0415 - not everywhere
-
-    for limit, most in ((resource.RLIMIT_DATA, process_mib * _MIB), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
-        with contextlib.suppress(ValueError, OSError):  # lower already
-            resource.setrlimit(limit, (most, most))
-
-
-def _leave_with(parent: int) -> None:
-    """End when the other side of the socket is gone, whatever is going on."""
-    poll = select.poll()
-    poll.register(parent, getattr(select, "POLLRDHUP", select.POLLHUP))
-    while not poll.poll():
-        pass
-    os._exit(0)
-
-
 class _Utc(dt.tzinfo):
     """UTC, as the package writes it that DuckDB makes times with a zone of."""
 
@@ -250,12 +187,3 @@ def _pytz() -> types.ModuleType:
     utc = _Utc()
     pytz.__dict__.update(utc=utc, UTC=utc, timezone=lambda _: utc)  # pyright: ignore[reportUnknownLambdaType] - any name
     return pytz
-
-
-def _say(line: socket.socket, answer: dict[str, Any]) -> None:
-    line.sendall(json.dumps(answer).encode() + b"\n")
-
-
-if __name__ == "__main__":
-    os.chdir(Path("/"))
-    main(*sys.argv[1:])

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
 import re
-import socket
-import subprocess
-import sys
 import threading
-import time
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from pydantic import JsonValue
 
-from interlock.adapters.tools import duck
+from interlock.adapters.child import Child
 from interlock.adapters.tools.queries import Sql, Tables, read_only
 from interlock.adapters.tools.translation import to_duckdb
 from interlock.adapters.tools.warehouse_demo import DATASET, FORMAT, TABLES, build_demo
@@ -40,9 +32,9 @@ Schema = Mapping[str, Mapping[str, str]]
 """The columns of each table, with their types as BigQuery calls them."""
 
 _WHAT = "Warehouse"
-_START_S = 30.0  # how long a process may take to begin, on a machine that is busy
 _GRACE_S = 0.5  # for a query that is interrupted to end; after that its process is killed
 _BESIDES_MIB = 384  # what a process needs for itself, and for what DuckDB does not count
+_HELLO = 1024 * 1024  # for the names of tables and columns
 _MAX_REASON = 400
 _GONE: dict[str, Any] = {"failed": "gone"}
 _UNREACHABLE = ("lock", "ermission denied", "open files")  # in what DuckDB says of a file
@@ -114,8 +106,7 @@ class DuckWarehouse:
         self._schema: Schema | None = TABLES if path is None else None
         self._places = threading.BoundedSemaphore(at_once)
         self._lock, self._building = threading.Lock(), threading.Lock()
-        self._idle: list[_Process] = []
-        weakref.finalize(self, _end_all, self._idle)
+        self._idle: list[Child] = []
 
     @property
     def description(self) -> str:
@@ -146,7 +137,8 @@ class DuckWarehouse:
         with self._lock:
             idle = self._idle[:]
             self._idle.clear()
-        _end_all(idle)
+        for child in idle:
+            child.kill()
 
     def _known(self) -> Schema:
         if self._schema is None:
@@ -159,33 +151,29 @@ class DuckWarehouse:
         answer = _GONE if waiting is None else self._answered(waiting, text)
         return self._answered(self._start(), text) if answer == _GONE else answer
 
-    def _answered(self, process: _Process, text: str) -> dict[str, Any]:
+    def _answered(self, child: Child, text: str) -> dict[str, Any]:
         """Put a query to a process; one that does not end in time, or has no room left, is not asked again."""
-        try:
-            answer = process.ask(text, within=self._timeout_s + _GRACE_S)
-        except BaseException:
-            process.end()
-            raise
+        answer = child.ask(text, within=self._timeout_s + _GRACE_S)
         if answer.get("failed") in {None, "timeout", "invalid", "denied"}:
-            self._give_back(process)
+            self._give_back(child)
         else:
-            process.end()
+            child.kill()
         return answer
 
-    def _waiting(self) -> _Process | None:
+    def _waiting(self) -> Child | None:
         with self._lock:
             while self._idle:
-                process = self._idle.pop()
-                if process.is_ours():
-                    return process
-                process.end()
+                child = self._idle.pop()
+                if child.is_ours():
+                    return child
+                child.kill()
         return None
 
-    def _give_back(self, process: _Process) -> None:
+    def _give_back(self, child: Child) -> None:
         with self._lock:
-            self._idle.append(process)
+            self._idle.append(child)
 
-    def _start(self) -> _Process:
+    def _start(self) -> Child:
         """Start a process. The demo's file is made if it is not there, and anew if it is of another format or cannot be read."""
         if not self._is_demo and not self._path.is_file():
             raise StoreUnavailable(f"{_WHAT} '{self._path.name}' is not there. Name a DuckDB file.")
@@ -201,19 +189,20 @@ class DuckWarehouse:
         build_demo(self._path)
         return self._started()
 
-    def _started(self) -> _Process:
-        process = _Process(self._path, self._options, most=6 * self._max_bytes)
+    def _started(self) -> Child:
+        child = Child(
+            "interlock.adapters.tools.duck", self._path.resolve(), self._options, needs="duckdb", most=6 * self._max_bytes + _HELLO
+        )
+        problem = self._problem(child.hello)
         try:
-            hello = process.hear(within=_START_S)
-            if (problem := self._problem(hello)) is None and self._schema is None:
-                self._schema = _schema(hello["columns"], self._dataset)
-        except BaseException:
-            process.end()
-            raise
+            if problem is None and self._schema is None:
+                self._schema = _schema(child.hello["columns"], self._dataset)
+        except StoreUnavailable as error:
+            problem = error
         if problem is not None:
-            process.end()
+            child.kill()
             raise problem
-        return process
+        return child
 
     def _problem(self, hello: Mapping[str, Any]) -> StoreError | None:
         """Tell a file that cannot be read from one that cannot be reached."""
@@ -237,69 +226,6 @@ class DuckWarehouse:
         if failed == "invalid":
             return ToolInputInvalid(f"The query cannot be run: {_reason(answer)}")
         return StoreCorrupt(f"{_WHAT} '{self._path.name}' cannot be read: {_reason(answer)}")
-
-
-class _Process:
-    """A process that answers one query after another."""
-
-    def __init__(self, path: Path, options: Mapping[str, Any], *, most: int) -> None:
-        self._line, theirs = socket.socketpair()
-        self._most = most + 1024 * 1024
-        self._owner = os.getpid()
-        found = importlib.util.find_spec("duckdb")
-        given = {**options, "path": [str(Path(found.origin).parent.parent)] if found is not None and found.origin else []}
-        # Nothing of the environment but what the interpreter itself may need; no part in Ctrl-C, which is the parent's to handle.
-        environment = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - a program of ours
-                [sys.executable, "-I", duck.__file__, str(path.resolve()), json.dumps(given)],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                start_new_session=True,
-            )
-
-    def is_ours(self) -> bool:
-        """Tell whether it can be asked: it lives, and it is not that of the process that this one was forked from."""
-        return self._owner == os.getpid() and self._process.poll() is None
-
-    def ask(self, text: str, *, within: float) -> dict[str, Any]:
-        """Put a query to it. One that does not answer in time has to be ended."""
-        try:
-            self._line.settimeout(within)
-            self._line.sendall(json.dumps(text).encode() + b"\n")
-        except OSError:
-            return _GONE
-        return self.hear(within=within)
-
-    def hear(self, *, within: float) -> dict[str, Any]:
-        """Read one line, in bounded time and of bounded length."""
-        until = time.monotonic() + within
-        heard = bytearray()
-        while not heard.endswith(b"\n"):
-            try:
-                self._line.settimeout(max(0.001, until - time.monotonic()))
-                piece = self._line.recv(65_536)
-            except TimeoutError:
-                return {"failed": "late"}
-            except OSError:
-                piece = b""
-            if not piece or len(heard) > self._most:
-                return _GONE
-            heard += piece
-        return json.loads(heard)
-
-    def end(self) -> None:
-        self._line.close()
-        if self._owner == os.getpid():
-            self._process.kill()
-            self._process.wait()
-
-
-def _end_all(processes: list[_Process]) -> None:
-    while processes:
-        processes.pop().end()
 
 
 def _schema(columns: Sequence[Sequence[str]], dataset: str) -> Schema:

@@ -11,7 +11,6 @@ from interlock.agents.analyst.graph import analyst
 from interlock.agents.analyst.invariants import INVARIANTS
 from interlock.agents.analyst.nodes import is_useful
 from interlock.agents.analyst.offline import AnalystRules
-from interlock.agents.analyst.scenes import SCENES
 from interlock.agents.analyst.state import Ai
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Reply
@@ -53,5 +52,5 @@ agent = Agent(
     partial=_partial,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
-    scenes=SCENES,
+    scenes=Path(__file__).with_name("scenes.toml"),
 )

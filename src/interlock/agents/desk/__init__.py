@@ -9,7 +9,6 @@ from typing import Any
 from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 from interlock.agents.desk.invariants import INVARIANTS
 from interlock.agents.desk.offline import DeskRules
-from interlock.agents.desk.scenes import SCENES
 from interlock.errors import InputSchema
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Reply
@@ -44,5 +43,5 @@ agent = Agent(
     has_sessions=True,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
-    scenes=SCENES,
+    scenes=Path(__file__).with_name("scenes.toml"),
 )

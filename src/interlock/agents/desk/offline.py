@@ -103,7 +103,8 @@ def _continued(goal: Goal, said: str) -> PlannedGoal:
         words = [*str(goal.slots.get("product", "")).split(), *str(found["product"]).split()]
         found["product"] = " ".join(dict.fromkeys(words))
     left = [name for name in goal.missing if name not in found]
-    return _asking(going_on.model_copy(update={"slots_patch": found}), left, asked=goal.next_question)
+    asked = goal.next_question if left[:1] == list(goal.missing[:1]) else None
+    return _asking(going_on.model_copy(update={"slots_patch": found}), left, asked=asked)
 
 
 def _asking(goal: PlannedGoal, missing: list[str], *, asked: str | None = None) -> PlannedGoal:

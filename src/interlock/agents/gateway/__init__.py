@@ -9,7 +9,6 @@ from typing import Any
 from interlock.agents.gateway.graph import SUBGRAPHS, admin_graph, user_graph
 from interlock.agents.gateway.invariants import INVARIANTS
 from interlock.agents.gateway.offline import GatewayRules
-from interlock.agents.gateway.scenes import SCENES
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Reply
 
@@ -34,5 +33,5 @@ agent = Agent(
     subgraphs=SUBGRAPHS,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
-    scenes=SCENES,
+    scenes=Path(__file__).with_name("scenes.toml"),
 )

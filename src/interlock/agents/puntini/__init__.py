@@ -9,7 +9,6 @@ from typing import Any
 from interlock.agents.puntini.graph import puntini
 from interlock.agents.puntini.invariants import INVARIANTS
 from interlock.agents.puntini.offline import PuntiniRules
-from interlock.agents.puntini.scenes import SCENES
 from interlock.errors import InputSchema
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Reply
@@ -50,5 +49,5 @@ agent = Agent(
     keeps=("carried",),
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
-    scenes=SCENES,
+    scenes=Path(__file__).with_name("scenes.toml"),
 )

@@ -66,7 +66,7 @@ _PROMPTS = Prompts(Path(__file__).with_name("prompts"))
 
 async def parse_goal(goal: str, carried: str, *, model: Model, catalogue: ToolCatalogue) -> SimpleGoal | ComplexGoal | Unclear:
     """Understand what is wanted; the model sees the goal and the names of the tools."""
-    names = [tool.name for tool in await catalogue.offered()]
+    names = await catalogue.names()
     try:
         parsed = (await model.decide(_PROMPTS.asked(told_goal(goal, carried, names), "goal"), schema=ParsedGoal)).value
     except _MODEL as error:
@@ -99,7 +99,7 @@ async def plan_step(
     if remedy == "repeat" and tool_signature is not None:
         again = step_plan or StepPlan(step_number=len(done) + 1, tool_signature=tool_signature, is_final_step=True)
         return StepPlanned(step_plan=again, tool_signature=tool_signature)
-    names = [tool.name for tool in await catalogue.offered()]
+    names = await catalogue.names()
     payload = planning(goal, goal_spec, names, person=person, done=done, failures=failures, attempt=retry_count + 1)
     try:
         plan = (await model.decide(_PROMPTS.asked(payload, "step"), schema=StepPlan)).value
@@ -111,22 +111,20 @@ async def plan_step(
     return StepPlanned(step_plan=plan, tool_signature=plan.tool_signature)
 
 
-async def route_tool(
-    tool_signature: ToolSignature | None, done: tuple[Done, ...], retry_count: int, *, catalogue: ToolCatalogue
-) -> Routed | Refused:
+async def route_tool(tool_signature: ToolSignature | None, steps: int, retry_count: int, *, catalogue: ToolCatalogue) -> Routed | Refused:
     """Let a call through if there is such a tool and it takes such arguments."""
     wanted = tool_signature or ToolSignature(tool_name="")
     wrong = await catalogue.check(ToolRequest(tool=wanted.tool_name, args=wanted.tool_args))
     if wrong is None:
         return Routed()
-    failure = Failure(node="route_tool", step=len(done), tool=wanted.tool_name, error_type=ToolInputInvalid.code, message=wrong)
+    failure = Failure(node="route_tool", step=steps, tool=wanted.tool_name, error_type=ToolInputInvalid.code, message=wrong)
     return Refused(failures=(failure,), retry_count=retry_count + 1)
 
 
 async def call_tool(
     session_id: str,
     tool_signature: ToolSignature | None,
-    done: tuple[Done, ...],
+    steps: int,
     retry_count: int,
     *,
     registry: ToolRegistry,
@@ -146,19 +144,19 @@ async def call_tool(
         execution_time=took,
     )
     if came.transient:
-        failure = _failure_of("call_tool", result, len(done), transient=True)
+        failure = _failure_of("call_tool", result, steps, transient=True)
         return NotCalled(tool_result=result, failures=(failure,), retry_count=retry_count + 1)
-    step = Done(step=len(done) + 1, call=wanted, result=came.result, changed=came.changed)
-    return Called(tool_result=result, done=(step,) if came.error is None else ())
+    step = Done(step=steps + 1, call=wanted, result=came.result, changed=came.changed)
+    return Called(tool_result=result, done=(step,) if came.error is None else (), steps=steps + (came.error is None))
 
 
 async def evaluate(
-    tool_result: ToolResult | None, step_plan: StepPlan | None, done: tuple[Done, ...], retry_count: int
+    tool_result: ToolResult | None, step_plan: StepPlan | None, steps: int, retry_count: int
 ) -> StepDone | Complete | StepFailed | Exhausted:
     """Look at what came of a step."""
     if tool_result is not None and tool_result.status == "success":
         return Complete() if step_plan is None or step_plan.is_final_step else StepDone()
-    failure = _failure_of("evaluate", tool_result or ToolResult(tool_name="", status="error"), len(done))
+    failure = _failure_of("evaluate", tool_result or ToolResult(tool_name="", status="error"), steps)
     if retry_count + 1 >= MAX_RETRIES:
         return Exhausted(failures=(failure,), retry_count=retry_count + 1)
     return StepFailed(failures=(failure,), retry_count=retry_count + 1)

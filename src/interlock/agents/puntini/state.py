@@ -58,6 +58,8 @@ class PuntiniState:
     tool_signature: Annotated[ToolSignature | None, Untrusted] = None
     tool_result: Annotated[ToolResult | None, Untrusted] = None
     done: Annotated[tuple[Done, ...], Untrusted, appended] = ()
+    steps: Annotated[int, Trusted] = 0
+    """How many of them there are: most nodes need no more, and what they read is copied."""
     failures: Annotated[tuple[Failure, ...], Untrusted, added] = ()
     retry_count: Annotated[int, Trusted] = 0
     diagnosis: Annotated[Diagnosis | None, Untrusted] = None
@@ -124,6 +126,7 @@ class Called(Outcome):
 
     tool_result: ToolResult
     done: tuple[Done, ...]
+    steps: int
 
 
 class NotCalled(Outcome):

@@ -9,7 +9,6 @@ from typing import Any
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.invariants import INVARIANTS
 from interlock.agents.sam.offline import SamRules
-from interlock.agents.sam.scenes import SCENES
 from interlock.agents.sam.state import Response
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Fault, Reply
@@ -40,5 +39,5 @@ agent = Agent(
     offline=SamRules(),
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
-    scenes=SCENES,
+    scenes=Path(__file__).with_name("scenes.toml"),
 )

@@ -1,0 +1,47 @@
+"""The nodes of scaffold, in the order of the rows."""
+
+from pathlib import Path
+
+from interlock import Present
+from interlock.capabilities import Message, Model
+from interlock.errors import ModelError
+
+from .draft import Draft
+from .state import Answerable, Drafted, Refusal, Refused, Replied, Topic
+
+PROMPT = Path(__file__).with_name("prompt.md").read_text(encoding="utf-8")
+
+SENTENCES: dict[Refusal, str] = {
+    "off_topic": "I cannot help with that.",
+    "no_answer": "I have no answer to that.",
+}
+
+
+async def draft_answer(question: str, *, model: Model) -> Drafted | Refused:
+    """Have the model say what the question is about, and answer it."""
+    asked = (
+        Message(role="system", text=PROMPT),
+        Message(role="user", text=question),
+    )
+    try:
+        draft = (await model.decide(asked, schema=Draft)).value
+    except ModelError:
+        return Refused(refusal="no_answer")
+    return Drafted(topic=draft.topic, answer=draft.answer.strip())
+
+
+async def choose_way(topic: Topic, answer: Present) -> Answerable | Refused:
+    """Choose by the topic and by whether there is an answer, not by what it says."""
+    if topic == "other":
+        return Refused(refusal="off_topic")
+    return Answerable() if answer else Refused(refusal="no_answer")
+
+
+async def give_answer(answer: str) -> Replied:
+    """Give the answer."""
+    return Replied(reply=answer)
+
+
+async def refuse(refusal: Refusal) -> Replied:
+    """Say that there is no answer, in a sentence of our own."""
+    return Replied(reply=SENTENCES[refusal])

@@ -1,0 +1,114 @@
+"""The tour plays an agent's scenes, and says so where one is not as expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interlock.cli import guide
+from interlock.cli.screen import as_path, folded
+from interlock.runtime.agent import Agent
+from interlock.settings import Settings
+from interlock.wiring import load_agent
+
+SCENES = """
+[[scene]]
+title = "a greeting"
+tour = true
+[[scene.turn]]
+say = "hello"
+expect.path = ["router_node", "...", "format_response_node"]
+expect.says = ["hello"]
+
+[[scene]]
+title = "not for the tour"
+[[scene.turn]]
+say = "hidden"
+expect.error = "never"
+
+[[scene]]
+title = "a wrong picture"
+tour = true
+[[scene.turn]]
+media = "no picture"
+expect.error = "media_malformed"
+"""
+WRONG = {
+    "says": ('expect.says = ["hello"]', 'expect.says = ["good bye"]', "output: expected 'good bye' in it"),
+    "path": ('"format_response_node"]', '"error_router_node"]', "path: expected router_node > ... > error_router_node, was"),
+    "error": ('expect.error = "media_malformed"', 'expect.error = "media_bomb"', "error: expected 'media_bomb', was 'media_malformed'"),
+    "status": ('expect.error = "media_malformed"', "expect.asks = 0", "status: expected 'success', was 'error'"),
+    "tools": ("expect.says", 'expect.tools = ["search"]\nexpect.says', "tools: expected search, were none"),
+}
+
+
+def only(agent: Agent) -> Callable[[str | None], list[Agent]]:
+    return lambda _: [agent]
+
+
+async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, **settings: str) -> int:
+    """Take a tour of sam with some scenes, without its promises, and return the exit code."""
+    (folder / "scenes.toml").write_text(scenes, encoding="utf-8")
+    agent = replace(load_agent("sam"), scenes=folder / "scenes.toml", invariants=())
+    monkeypatch.setattr(guide, "find_all", only(agent))
+    monkeypatch.setenv("COLUMNS", "200")
+    given = {"engine": "direct", "data_dir": folder, "model_path": folder / "no-weights", **settings}
+    return await guide.Tour(Settings.model_validate(given)).guide()
+
+
+async def test_a_tour_that_goes_as_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    assert await taken(tmp_path, monkeypatch, SCENES) == 0
+    shown = capsys.readouterr().out
+    assert "\na greeting\n  in    hello\n  node  router_node" in shown
+    assert "\na wrong picture\n  in    (no picture) data:image/png;base64," in shown
+    assert "As expected: 2 turns, 3 promises." in shown
+    assert "hidden" not in shown
+    assert "WRONG" not in shown
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_what_is_not_as_expected_is_shown_and_the_tour_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: str
+):
+    old, new, says = WRONG[wrong]
+    assert old in SCENES
+    assert await taken(tmp_path, monkeypatch, SCENES.replace(old, new)) == 1
+    shown = capsys.readouterr().out
+    [line] = [line for line in shown.splitlines() if says in line]
+    assert line.strip().startswith("WRONG")
+    assert "Not as expected: " in shown
+
+
+async def test_what_another_model_says_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    assert await taken(tmp_path, monkeypatch, SCENES, model="stub") == 0
+    assert "What 'stub' says was not compared" in capsys.readouterr().out
+
+
+async def test_a_promise_that_does_not_hold_fails_the_tour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "document.md").write_text("# Nothing\n", encoding="utf-8")
+    (tmp_path / "scenes.toml").write_text(SCENES, encoding="utf-8")
+    agent = replace(load_agent("sam"), scenes=None, invariants=(), document=tmp_path / "document.md")
+    monkeypatch.setattr(guide, "find_all", only(agent))
+    settings = Settings(engine="direct", data_dir=tmp_path, model_path=tmp_path / "no-weights")
+    assert await guide.Tour(settings).guide() == 1
+    assert "BROKEN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("a b c", "a > b > c"),
+        ("a b b b c", "a > [b] x 3 > c"),
+        ("s a b a b a b e", "s > [a > b] x 3 > e"),
+        ("a b a c a b a c", "[a > b > a > c] x 2"),
+        ("a a/b a/c a/b a/c d", "a (b > c > b > c) > d"),
+        ("", ""),
+    ],
+)
+def test_what_a_turn_goes_through_several_times_is_written_once(path: str, shown: str):
+    assert as_path(folded(path.split())) == shown
