@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from interlock.adapters.stores.connections import LIMIT
+from interlock.adapters.stores.connections import LIMIT, TOGETHER
 from interlock.adapters.stores.sessions import MAX_BYTES, RedisSessions, open_sessions
 from interlock.capabilities import SessionStore
 from interlock.errors import (
@@ -431,8 +431,43 @@ async def test_two_hundred_sessions_at_once_share_a_few_connections(own: Served)
     await asyncio.gather(*(sessions.save(f"s{number}", made(1, x="x" * 10_000), expected=0) for number in range(200)))
     loaded = await asyncio.gather(*(sessions.load(f"s{number}") for number in range(200)))
     assert loaded == [made(1, x="x" * 10_000)] * 200
-    assert own.client.info("clients")["connected_clients"] <= LIMIT + 1
+    assert own.client.info("clients")["connected_clients"] <= 2 * 200 / TOGETHER + 1 < LIMIT  # those who ask at once are carried together
     await sessions.aclose()
+
+
+async def test_of_those_who_are_carried_together_one_that_is_refused_harms_no_other(sessions: RedisSessions, served: Served):
+    served.client.delete(*(key(f"t{number}") for number in range(4)))
+    served.client.rpush(key("t1"), "a list")
+    saved = await asyncio.gather(
+        *(sessions.save(f"t{number}", made(1, n=number), expected=0) for number in range(4)), return_exceptions=True
+    )
+    assert [type(one) for one in saved] == [type(None), StoreCorrupt, type(None), type(None)]
+    loaded = await asyncio.gather(*(sessions.load(f"t{number}") for number in range(4)), return_exceptions=True)
+    assert [loaded[0], *loaded[2:]] == [made(1, n=number) for number in (0, 2, 3)]
+    assert isinstance(loaded[1], StoreCorrupt)
+    served.client.delete(key("t1"))
+
+
+async def test_of_those_who_are_carried_together_one_that_leaves_takes_no_other_s_answer(sessions: RedisSessions, served: Served):
+    for number in range(4):
+        served.client.set(key(f"l{number}"), json.dumps(made(number + 1)))
+    for steps in range(8):  # before it is sent, on the way, and after
+        loading = [asyncio.create_task(sessions.load(f"l{number}")) for number in range(4)]
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        loading[1].cancel()
+        loaded = await asyncio.gather(*loading, return_exceptions=True)
+        assert [loaded[0], *loaded[2:]] == [made(number) for number in (1, 3, 4)]
+
+
+async def test_a_connection_that_breaks_half_way_fails_only_those_who_have_no_answer():
+    said: dict[bytes, bytes | None] = {key("a").encode(): b":1\r\n", key("b").encode(): None}
+    async with misbehave(lambda command: said[command[3]]) as (address, asked):
+        sessions = opened(f"redis://{address}")
+        saved = await asyncio.gather(*(sessions.save(name, made(1), expected=0) for name in "ab"), return_exceptions=True)
+        assert [type(one) for one in saved] == [type(None), StoreUnavailable]
+        assert [command[3] for command in asked] == list(said)  # each of them once
+        await sessions.aclose()
 
 
 # What is said to the server

@@ -193,8 +193,7 @@ class RedisSessions:
     async def _send(self, *command: str | bytes | int) -> Any:
         connections, _ = await self._here()
         make = await self._server.ready()  # starting the server takes its own time
-        async with asyncio.timeout(self._timeout_s):
-            return await connections.call(make, *command)
+        return await connections.call(make, *command)
 
     async def _here(self) -> tuple[Connections, dict[str, _Seen]]:
         """Return what belongs to the running event loop."""
@@ -203,7 +202,7 @@ class RedisSessions:
         if here is None:
             for ended in [other for other in list(self._loops) if other.is_closed()]:
                 self._loops.pop(ended, None)
-            here = self._loops[loop] = (Connections(), {})
+            here = self._loops[loop] = (Connections(timeout_s=self._timeout_s), {})
             await here[0].start()
         return here
 
