@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
 from interlock.contract.codec import Write, record_writer
+from interlock.contract.copies import copier
 from interlock.contract.labels import has_value, is_secret
 from interlock.contract.outcome import Outcome
 from interlock.contract.shapes import covers, render
@@ -69,7 +70,7 @@ class Read:
         value = f"state.get({self.field.name!r})" if unset_is_none else f"state[{self.field.name!r}]"
         if self.presence:
             return f"has_value({value})"
-        return value if immutable(self.field.hint) else f"detached({value})"
+        return value if immutable(self.field.hint) else f"copy_{self.field.name}({value})"
 
     @cached_property
     def may_be_unset(self) -> bool:
@@ -198,6 +199,7 @@ def _reader(reads: Sequence[Read]) -> Callable[[Mapping[str, Any]], tuple[Any, .
         """Fill in what was never written."""
         return {read.field.name: state[read.field.name] if read.field.name in state else read.begin() for read in reads}
 
-    namespace: dict[str, Any] = {"has_value": has_value, "detached": detached, "begun": begun}
+    namespace: dict[str, Any] = {"has_value": has_value, "begun": begun}
+    namespace |= {f"copy_{read.field.name}": copier(read.field.hint) for read in reads if not immutable(read.field.hint)}
     exec(_READ.format(values="".join(f"{read.source}, " for read in reads)), namespace)  # noqa: S102 - our own text
     return namespace["read"]

@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 from interlock.contract.shapes import hints, is_record, peel
 
 __all__ = [
+    "ATOMS",
     "ValidationError",
     "Validator",
     "attempt",
@@ -29,6 +30,7 @@ __all__ = [
     "copied_by_validation",
     "detached",
     "immutable",
+    "is_plain_model",
     "make_record",
     "reasons",
     "restorer",
@@ -40,7 +42,7 @@ __all__ = [
 
 Validator = Callable[[Any], dict[str, Any]]
 
-_ATOMS = frozenset(
+ATOMS = frozenset(
     {
         *(str, bytes, int, float, bool, complex, types.NoneType, decimal.Decimal, uuid.UUID),
         *(dt.date, dt.datetime, dt.time, dt.timedelta),
@@ -163,7 +165,7 @@ def immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     """Tell whether no value of this type can be changed in place, so that it may be shared."""
     hint, _ = peel(hint)
     origin = get_origin(hint)
-    if origin is Literal or hint is None or hint in _ATOMS or hint in inside:
+    if origin is Literal or hint is None or hint in ATOMS or hint in inside:
         return True
     if origin in (Union, types.UnionType, tuple, frozenset):
         return all(arg is Ellipsis or immutable(arg, inside=inside) for arg in get_args(hint))
@@ -174,13 +176,13 @@ def immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     if dataclasses.is_dataclass(hint):
         parameters: Any = getattr(hint, "__dataclass_params__")  # noqa: B009 - typeshed does not know it
         return parameters.frozen and all(immutable(part, inside=(*inside, hint)) for part in hints(hint).resolved.values())
-    if _is_plain_model(hint):
+    if is_plain_model(hint):
         frozen = hint.model_config.get("frozen", False)
         return frozen and all(immutable(field.annotation, inside=(*inside, hint)) for field in hint.model_fields.values())
     return False
 
 
-def _is_plain_model(kind: type[Any]) -> TypeGuard[type[BaseModel]]:
+def is_plain_model(kind: type[Any]) -> TypeGuard[type[BaseModel]]:
     """Tell whether a class is a pydantic model whose instances are their fields and nothing else."""
     if not issubclass(kind, BaseModel):
         return False
@@ -219,13 +221,13 @@ def _is_json(hint: Any) -> bool:
 def detached(value: T) -> T:
     """Copy a value so that changing the copy changes nothing else; what cannot change is returned as it is."""
     kind = type(value)
-    return value if kind in _ATOMS else (_COPIERS.get(kind) or _learn(kind))(value)
+    return value if kind in ATOMS else (_COPIERS.get(kind) or _learn(kind))(value)
 
 
 def _learn(kind: type[Any]) -> Copier:
     """Find out once how values of a class are copied: a record by its changeable fields, which is much faster."""
     copier: Copier = copy.deepcopy
-    if inspect.isclass(kind) and _is_plain_model(kind):
+    if inspect.isclass(kind) and is_plain_model(kind):
         copier = _model_copier(kind)
     elif dataclasses.is_dataclass(kind) and not hasattr(kind, "__slots__"):
         changeable = tuple(name for name, hint in hints(kind).resolved.items() if not immutable(hint))
@@ -262,8 +264,8 @@ def _model_copier(kind: type[BaseModel]) -> Copier:
 
 
 _COPIERS: dict[type[Any], Copier] = {
-    dict: lambda value: {key: item if type(item) in _ATOMS else detached(item) for key, item in value.items()},
-    list: lambda value: [item if type(item) in _ATOMS else detached(item) for item in value],
+    dict: lambda value: {key: item if type(item) in ATOMS else detached(item) for key, item in value.items()},
+    list: lambda value: [item if type(item) in ATOMS else detached(item) for item in value],
     tuple: lambda value: tuple([detached(item) for item in value]),
     set: lambda value: {detached(item) for item in value},
     frozenset: lambda value: frozenset([detached(item) for item in value]),
