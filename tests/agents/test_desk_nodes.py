@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -467,14 +468,34 @@ ONE = (Message(role="user", text="hi"),)
 TOOLS = (Tool(name="math.evaluate", description="Calculates.", parameters={}),)
 
 
+class Toolbox:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def offered(self, specialist: str) -> tuple[Tool, ...]:
+        self.asked.append(specialist)
+        return TOOLS
+
+
 async def test_model_nodes_ask_once_and_take_what_is_said_as_it_is():
     for node in (planner.model, structured.model):
         model = ScriptedModel("  almost {JSON} ")
         assert (await node(ONE, model=model)).text == "  almost {JSON} "
         assert model.messages == [ONE]
     model = ScriptedModel(ModelReply(text="hm", calls=(ToolCall(id="1", name="x", arguments={}),)))
-    reply = (await tool_planning.model(ONE, TOOLS, model=model)).reply
+    reply = (await tool_planning.model("sales", ONE, model=model, toolbox=Toolbox())).reply
     assert (reply.text, reply.calls[0].name, len(model.messages)) == ("hm", "x", 1)
+
+
+async def test_the_model_is_offered_the_tools_of_the_specialist():
+    class Offered(ScriptedModel):
+        async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
+            assert tools == TOOLS
+            return await super().reply(messages, tools=tools, schema=schema)
+
+    model, toolbox = Offered("hm"), Toolbox()
+    await tool_planning.model("support", ONE, model=model, toolbox=toolbox)
+    assert (model.messages, toolbox.asked) == ([ONE], ["support"])
 
 
 NO_JSON = ["", " ", "null", "[]", "{}", "no", "```json\n{}\n```", '"goal"', "{", "\ufeff{}", "NaN"]
@@ -612,18 +633,13 @@ async def test_validate_and_prepare_refuses_a_goal_of_the_other_specialist():
             await runtime.validate_and_prepare(specialist, request(active))
 
 
-class Toolbox:
-    async def offered(self, specialist: str) -> tuple[Tool, ...]:
-        return TOOLS
-
-
 class Choosing:
     def __init__(self, reply: ModelReply) -> None:
         self._reply = reply
-        self.asked: list[tuple[str, str, tuple[Tool, ...]]] = []
+        self.asked: list[tuple[str, str]] = []
 
-    async def choose(self, specialist: str, payload: str, tools: tuple[Tool, ...]) -> ModelReply:
-        self.asked.append((specialist, payload, tools))
+    async def choose(self, specialist: str, payload: str) -> ModelReply:
+        self.asked.append((specialist, payload))
         return self._reply
 
 
@@ -631,11 +647,13 @@ def call(name: str, **arguments: Any) -> ToolCall:
     return ToolCall(id="1", name=name, arguments=arguments)
 
 
-async def test_tool_path_offers_the_tools_of_the_list_and_takes_what_is_chosen():
+async def test_tool_path_takes_what_is_chosen():
     chooses = Choosing(ModelReply(text="Let me see.", calls=(call("math.evaluate", n=1), call("math.evaluate", n=2))))
-    response = (await runtime.tool_path("sales", "{}", toolbox=Toolbox(), planner=chooses)).response
+    toolbox = Toolbox()
+    response = (await runtime.tool_path("sales", "{}", toolbox=toolbox, planner=chooses)).response
     assert response == want(1, 2)
-    assert chooses.asked == [("sales", "{}", TOOLS)]
+    assert chooses.asked == [("sales", "{}")]
+    assert toolbox.asked == ["sales"]
 
 
 async def test_tool_path_takes_text_without_a_call_for_the_message():

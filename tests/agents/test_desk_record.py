@@ -96,8 +96,9 @@ async def test_the_record_names_the_graph_inside_which_a_call_was_made(store: St
         ("read_memory", "MemoryReader.recall"),
         ("plan_goal/model", "Model.reply"),
         ("apply_plan", "Ids.new"),
-        ("dispatch_specialist/tool_path", "Toolbox.offered"),
+        ("dispatch_specialist/tool_path/model", "Toolbox.offered"),
         ("dispatch_specialist/tool_path/model", "Model.reply"),
+        ("dispatch_specialist/tool_path", "Toolbox.offered"),
         *[("dispatch_specialist", "ToolGateway.run")] * 2,
         ("dispatch_specialist/structured_path/model", "Model.reply"),
         ("validate_and_save_state", "SessionWriter.save"),
@@ -200,7 +201,7 @@ async def test_a_save_that_nobody_wrote_down_is_found_and_not_made_twice(store: 
     before = store.raw(session)
     lines = (tmp_path / "whole").read_text().splitlines(keepends=True)
     path = tmp_path / "cut"
-    path.write_text("".join(lines[:11]))  # all but the save, what is remembered and the ending
+    path.write_text("".join(lines[:-3]))  # all but the save, what is remembered and the ending
     result, made, model = await gone_on(store, OTHER[engine], path)
     assert result.error is not None
     assert result.error.code == StateConflict.code

@@ -135,7 +135,7 @@ class GraphMethod:
             walk.tell(run)
         task = scope.enter(asyncio.current_task())
         try:
-            result = self._result(state.complete(await self._ready.compiled.walk(given, walk.step)))
+            result = self._result(await self._ready.compiled.walk(given, walk.step))
         except asyncio.CancelledError:
             if run is not None:
                 run.cancel()
@@ -170,8 +170,13 @@ class GraphMethod:
         raise ContractViolation(f"'{self.called}' was called with something else. {wrong}")  # here: the value is not dragged along
 
     def _result(self, final: Values) -> Any:
+        """Take the result out of the final state; None, and what a field begins with, have yet to be held to the method's type."""
+        gives = self._graph.gives or ""
+        result = final.get(gives)
+        if result is not None:
+            return result  # it was held to the field's type, which says the same except that it may allow None
         try:
-            return self._validate(final.get(self._graph.gives or ""))
+            return self._validate(self._graph.state.complete(final).get(gives))
         except ValidationError as error:
             why = "" if self._graph.gives in self._graph.state.secret else f": {reasons(error)}"
         raise CapabilityResultInvalid(f"'{self.called}' returned something else{why}.")

@@ -34,7 +34,7 @@ structured_graph = Graph(
 
 tool_planning_graph = Graph(
     "specialist.tool_planning_graph", state=state.ToolPlanningState, entry=tool_planning.prompt, steps=2,
-    takes=("specialist", "payload", "tools"), gives="reply", forbids=(SessionStore, Memory, ToolGateway),
+    takes=("specialist", "payload"), gives="reply", forbids=(SessionStore, Memory, ToolGateway),
     nodes=[
         node(tool_planning.prompt, goes={state.Asked: tool_planning.model}),
         node(tool_planning.model,  goes={state.Chosen: END}),

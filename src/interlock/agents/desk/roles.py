@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from interlock.agents.desk.session import Data, Domain, Goal, GoalId, GoalType, SessionState, Slots, domain_of
-from interlock.capabilities import Capability, ModelReply, Tool, ToolResult
+from interlock.capabilities import Capability, ModelReply, ToolResult
 
 __all__ = [
     "PRIORITIES",
@@ -141,6 +141,6 @@ class StructuredSpecialist(Capability, Protocol):
 class ToolPlanner(Capability, Protocol):
     """A specialist's model, asked which tools it wants."""
 
-    async def choose(self, specialist: Domain, payload: str, tools: tuple[Tool, ...]) -> ModelReply:
-        """Call tools, or answer without."""
+    async def choose(self, specialist: Domain, payload: str) -> ModelReply:
+        """Call tools of the specialist's, or answer without."""
         ...

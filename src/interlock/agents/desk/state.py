@@ -7,7 +7,7 @@ from typing import Annotated
 
 from interlock.agents.desk.roles import PlannerRequest, PlannerResponse, SpecialistRequest, SpecialistResponse
 from interlock.agents.desk.session import Domain, SessionState
-from interlock.capabilities import Message, ModelReply, Tool
+from interlock.capabilities import Message, ModelReply
 from interlock.contract import Outcome, Untrusted
 
 __all__ = [
@@ -89,7 +89,6 @@ class ToolPlanningState:
 
     specialist: Domain
     payload: Annotated[str, Untrusted]
-    tools: tuple[Tool, ...]
     messages: tuple[Message, ...]
     reply: Annotated[ModelReply | None, Untrusted] = None
 

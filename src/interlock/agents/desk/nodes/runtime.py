@@ -24,13 +24,12 @@ async def validate_and_prepare(specialist: Domain, request: SpecialistRequest) -
 
 async def tool_path(specialist: Domain, payload: str, *, toolbox: Toolbox, planner: ToolPlanner) -> Offered:
     """Let the model choose among the specialist's tools; what it says without choosing any is the message."""
-    tools = await toolbox.offered(specialist)
-    reply = await planner.choose(specialist, payload, tools)
-    known = {tool.name for tool in tools}
-    for call in reply.calls:
-        if call.name not in known:
-            raise ToolDenied(f"'{call.name}' is not a tool for '{specialist}'.")
+    reply = await planner.choose(specialist, payload)
     if reply.calls:
+        known = {tool.name for tool in await toolbox.offered(specialist)}
+        for call in reply.calls:
+            if call.name not in known:
+                raise ToolDenied(f"'{call.name}' is not a tool for '{specialist}'.")
         wanted = [WantedTool(tool=call.name, args=call.arguments) for call in reply.calls]
         return Offered(response=SpecialistResponse(tool_requests=wanted))
     if not reply.text.strip():

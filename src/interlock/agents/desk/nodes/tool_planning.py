@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.agents.desk.nodes.asking import asked
 from interlock.agents.desk.session import Domain
 from interlock.agents.desk.state import Asked, Chosen
-from interlock.capabilities import Message, Model, Tool
+from interlock.capabilities import Message, Model, Toolbox
 
 __all__ = ["model", "prompt"]
 
@@ -15,6 +15,6 @@ async def prompt(specialist: Domain, payload: str) -> Asked:
     return Asked(messages=asked(payload, specialist, "tools"))
 
 
-async def model(messages: tuple[Message, ...], tools: tuple[Tool, ...], *, model: Model) -> Chosen:
-    """Ask the model once."""
-    return Chosen(reply=await model.reply(messages, tools=tools))
+async def model(specialist: Domain, messages: tuple[Message, ...], *, model: Model, toolbox: Toolbox) -> Chosen:
+    """Ask the model once, with the specialist's tools at hand."""
+    return Chosen(reply=await model.reply(messages, tools=await toolbox.offered(specialist)))
