@@ -18,10 +18,14 @@ class Prompts:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, str] = {}
+        self._said: dict[tuple[str, ...], Message] = {}
 
     def asked(self, payload: str, *names: str) -> tuple[Message, ...]:
         """Make what is put to a model: these prompts from the system, the payload from the user."""
-        return Message(role="system", text="\n\n".join(map(self.text, names))), Message(role="user", text=payload)
+        said = self._said.get(names)
+        if said is None:  # it is the same every time, and cannot be changed
+            said = self._said[names] = Message(role="system", text="\n\n".join(map(self.text, names)))
+        return said, Message(role="user", text=payload)
 
     def text(self, name: str) -> str:
         """Return a prompt."""

@@ -56,7 +56,7 @@ def _copy(hint: Any) -> str:
         return f"(({made}) if item.__class__ is dict else detached(item))"
     if origin is tuple and args[1:] == (Ellipsis,):
         # All parts are the same objects where none of them can change: then so is the whole.
-        return f"(copy_tuple(item, [{_copy(args[0])} for item in item]) if item.__class__ is tuple else detached(item))"
+        return f"(item and copy_tuple(item, [{_copy(args[0])} for item in item]) if item.__class__ is tuple else detached(item))"
     if _is_copied_by_fields(hint):
         return f"(None if item is None else {_record(hint)}(item))"
     return "(item if item.__class__ in atoms else detached(item))"

@@ -225,7 +225,10 @@ class State:
     def begin(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:
         """Return the state that a turn starts from: what is kept of earlier turns, and what comes in."""
         values: Values = dict(kept or {})
-        self.apply(values, given)
+        if self.reduced:
+            self.apply(values, given)
+        else:
+            values.update(given)
         return values
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> None:
