@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,8 +73,8 @@ TURNS = st.builds(
 
 
 class Sessions:
-    async def save(self, session_id: str, document: Any, *, expected: int) -> None:
-        assert document["version"] == expected + 1
+    async def save(self, session_id: str, document: str, *, expected: int) -> None:
+        assert json.loads(document)["version"] == expected + 1
 
 
 def begun(*goals: dict[str, Any], **fields: Any) -> SessionState:

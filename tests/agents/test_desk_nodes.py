@@ -60,11 +60,11 @@ class Sessions:
         self.document = document
         self.saved: list[tuple[str, Any, int]] = []
 
-    async def load(self, session_id: str) -> Any:
-        return self.document
+    async def load(self, session_id: str) -> str | None:
+        return None if self.document is None else json.dumps(self.document)
 
-    async def save(self, session_id: str, document: Any, *, expected: int) -> None:
-        self.saved.append((session_id, document, expected))
+    async def save(self, session_id: str, document: str, *, expected: int) -> None:
+        self.saved.append((session_id, json.loads(document), expected))
 
 
 class Memory:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 from interlock import Interlock, Settings, TurnResult
 from interlock.agents.desk.roles import (
@@ -43,13 +43,13 @@ from interlock.errors import StateConflict, StoreUnavailable
 class Counter:
     """Everything that the desk needs, in memory; the store keeps those who load a session that is held waiting."""
 
-    documents: dict[str, dict[str, JsonValue]] = field(default_factory=dict[str, dict[str, JsonValue]])
+    documents: dict[str, str] = field(default_factory=dict[str, str])
     held: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     loaded: list[str] = field(default_factory=list[str])
     heard: list[str] = field(default_factory=list[str])
     is_down: bool = False
 
-    async def load(self, session_id: str) -> dict[str, JsonValue] | None:
+    async def load(self, session_id: str) -> str | None:
         self.loaded.append(session_id)
         if self.is_down:
             raise StoreUnavailable
@@ -59,9 +59,9 @@ class Counter:
         await asyncio.sleep(0)
         return document
 
-    async def save(self, session_id: str, document: dict[str, JsonValue], *, expected: int) -> None:
+    async def save(self, session_id: str, document: str, *, expected: int) -> None:
         await asyncio.sleep(0)
-        if self.documents.get(session_id, {"version": 0})["version"] != expected:
+        if json.loads(self.documents.get(session_id, '{"version": 0}'))["version"] != expected:
             raise StateConflict
         self.documents[session_id] = document
 

@@ -12,10 +12,9 @@ import asyncio
 import hashlib
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard, cast
+from typing import Any, NamedTuple, cast
 
-from pydantic import JsonValue
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from redis.exceptions import ConnectionError as Lost
 from redis.exceptions import NoScriptError
 
@@ -77,25 +76,25 @@ class RedisSessions:
         self._timeout_s = timeout_s
         self._loops: dict[asyncio.AbstractEventLoop, tuple[Connections, dict[str, _Seen]]] = {}
 
-    async def load(self, session_id: str) -> dict[str, JsonValue] | None:
+    async def load(self, session_id: str) -> str | None:
         """Return the session's document, or None where there is none."""
         found = await self._read(_checked(session_id))
         return None if found is None else found[0]
 
-    async def save(self, session_id: str, document: dict[str, JsonValue], *, expected: int) -> None:
+    async def save(self, session_id: str, document: str, *, expected: int) -> None:
         """Replace the document if its version is still `expected`; 0 is a session that has none yet.
 
         After StoreUnavailable it may have been saved or not: load it to know. It is not sent again when the reply is lost,
         because where it has been saved it would find itself stored, and call that a conflict.
         """
-        body = self._body(_checked(session_id), document, expected=expected)
+        body, version = self._body(_checked(session_id), document, expected=expected)
         seen = (await self._here())[1]
         base = _NOTHING if expected == 0 else seen.get(session_id)
         if base is None or base.version != expected:
             base = await self._base(session_id, expected)
         for _ in range(_TRIES):
             if await self._replace(session_id, base, body):
-                self._note(seen, session_id, cast("int", document["version"]), body)
+                self._note(seen, session_id, version, body)
                 return
             base = await self._base(session_id, expected)  # says whose mistake it is, except where the same version has other bytes
         raise StateConflict(f"Session '{session_id}' is being saved by somebody else again and again.")
@@ -113,7 +112,7 @@ class RedisSessions:
         finally:
             await self._server.aclose()
 
-    async def _read(self, session_id: str) -> tuple[dict[str, JsonValue], _Seen] | None:
+    async def _read(self, session_id: str) -> tuple[str, _Seen] | None:
         """Read the document, and not more of it than it may have."""
         raw = await self._call("GETRANGE", _key(session_id), 0, self._max_bytes)
         if not raw:  # what is not there is as long as what is empty
@@ -125,13 +124,13 @@ class RedisSessions:
         if len(raw) > self._max_bytes:
             raise StoreCorrupt(f"{_stored(session_id)} is larger than {self._max_bytes:,} bytes; it is left as it is.")
         try:
-            document = _parsed(raw)
+            version, document = _version(raw), raw.decode()
         except ValueError as error:
             raise StoreCorrupt(f"{_stored(session_id)} is not JSON; it is left as it is.") from error
-        if not isinstance(document, dict) or not _is_version(version := cast("dict[str, Any]", document).get("version")):
+        if version is None:
             raise StoreCorrupt(f"{_stored(session_id)} is not an object with a 'version' of 1 or more; it is left as it is.")
         seen = self._note((await self._here())[1], session_id, version, raw)
-        return cast("dict[str, JsonValue]", document), seen
+        return document, seen
 
     async def _base(self, session_id: str, expected: int) -> _Seen:
         """Read what a document of the expected version looks like, or tell who has changed it."""
@@ -153,20 +152,18 @@ class RedisSessions:
         # The server does not know the script, so nothing was done. This way it learns it, until it is started again.
         return bool(await self._call("EVAL", _REPLACE, *arguments, again=_UNSENT))
 
-    def _body(self, session_id: str, document: dict[str, JsonValue], *, expected: int) -> bytes:
-        version = document.get("version")
-        if not _is_version(version) or version <= expected:
-            raise StateUnstorable(f"The document of session '{session_id}' has no 'version' that is a whole number above {expected}.")
+    def _body(self, session_id: str, document: str, *, expected: int) -> tuple[bytes, int]:
+        """Return what is stored of a document, and its version; refuse what could not be loaded again."""
         try:
-            body = to_json(document)
+            body = document.encode()
             if len(body) > self._max_bytes:
                 raise StateUnstorable(f"The document of session '{session_id}' has {len(body):,} bytes; {self._max_bytes:,} are kept.")
-            same = _parsed(body) == document  # neither a date that became text nor what is nested too deep to be read again
-        except (ValueError, RecursionError) as error:
-            raise StateUnstorable(f"The document of session '{session_id}' cannot be kept as JSON.") from error
-        if not same:
-            raise StateUnstorable(f"The document of session '{session_id}' holds something that JSON does not give back as it was.")
-        return body
+            version = _version(body)
+        except ValueError as error:
+            raise StateUnstorable(f"The document of session '{session_id}' is not JSON.") from error
+        if version is None or version <= expected:
+            raise StateUnstorable(f"The document of session '{session_id}' has no 'version' that is a whole number above {expected}.")
+        return body, version
 
     def _note(self, seen: dict[str, _Seen], session_id: str, version: int, raw: bytes) -> _Seen:
         seen.pop(session_id, None)
@@ -217,13 +214,12 @@ def _key(session_id: str) -> str:
     return f"conv:{session_id}:agent:session"
 
 
-def _parsed(raw: bytes) -> Any:
-    return from_json(raw, allow_inf_nan=False, cache_strings="keys")
+def _version(raw: bytes) -> int | None:
+    """Return the version of a document; None for what is no object that has one. Raises ValueError for what is no JSON."""
+    document: object = from_json(raw, allow_inf_nan=False, cache_strings="keys")
+    version = cast("dict[str, object]", document).get("version") if isinstance(document, dict) else None
+    return version if isinstance(version, int) and not isinstance(version, bool) and version >= 1 else None
 
 
 def _stored(session_id: str) -> str:
     return f"What is stored for session '{session_id}'"
-
-
-def _is_version(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from interlock.agents.desk.goals import merged, with_plan, with_updates
 from interlock.agents.desk.roles import (
@@ -114,10 +114,10 @@ async def load_or_create_state(
     return Loaded(session=session, now=now)
 
 
-def _valid(session_id: str, document: dict[str, JsonValue]) -> SessionState:
+def _valid(session_id: str, document: str) -> SessionState:
     """Hold what was kept to the rules."""
     try:
-        session = SessionState.model_validate(document)
+        session = SessionState.model_validate_json(document)
     except ValidationError as error:
         wrong = reasons(error)
     else:
@@ -195,7 +195,7 @@ async def validate_and_save_state(session: SessionState, *, sessions: SessionWri
     if wrong:
         raise StateInvalid(f"The session would not be valid and is not saved: {wrong}.")
     saved = session.model_copy(update={"version": session.version + 1})
-    await sessions.save(saved.session_id, saved.model_dump(mode="json"), expected=session.version)
+    await sessions.save(saved.session_id, saved.model_dump_json(), expected=session.version)
     return Saved(session=saved)
 
 
