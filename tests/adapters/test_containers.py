@@ -28,7 +28,7 @@ def drawn(kind: str, size: tuple[int, int] = (5, 3), mode: str = "RGB", **option
     return made.getvalue()
 
 
-def frame_of(gif: bytes) -> int:
+def frame_of(gif: bytes | bytearray) -> int:
     """Find where a GIF's first frame begins: behind its palette, which may have any byte in it."""
     return gif.index(b",", 13 + (3 << (gif[10] & 7) + 1))
 
