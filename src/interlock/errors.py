@@ -204,7 +204,7 @@ class InputEncoding(InputError):
 
 
 class InputSchema(InputError):
-    """The input has a field that is unknown, closed to callers, or of the wrong type."""
+    """The input has a field that is unknown, closed to callers, or of the wrong type, or lacks one that is needed."""
 
     code = "input_schema"
 

@@ -368,6 +368,9 @@ class Interlock:
             session = turn if session is None else check_session(session)
             given = self._checked(given, may_be_empty=chosen.answers_empty)
             values = graph.state.admit(chosen.admit(given, session) if chosen.admit is not None else _named(graph, given))
+            missing = next((name for name in graph.needs if name not in values and name not in chosen.keeps), None)
+            if missing is not None:
+                raise InputSchema(f"Field '{missing}' is missing. Fix: pass it; graph '{graph.name}' cannot begin without it.")
             order = Order(
                 agent=chosen.name,
                 graph=graph,

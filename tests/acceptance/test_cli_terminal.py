@@ -146,21 +146,22 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
     for said in (
         "media_malformed",
         "  tool  inventory.query  ",
-        "  told  nothing was found: another plan (retry 1)",
+        "  also  the first words find nothing: another plan  (11 steps)",
         "        country            revenue\n",
         "        Germany       4,292,597.22\n",
         "        ... and 5 more\n",
-        "query_denied",
-        "  tool  read_file  ",
+        "path_denied",
         "        5. added Apollo -[HAS_TASK]-> Design",
         "  holds only what the supervisor sends crosses the bridge",
         "  path  parse_goal > [plan_step > route_tool > call_tool > evaluate] x 7 >",
-        "  in    a person: I mean Task:Design.",
+        "  out   waits  Step 1 of",
+        "  holds every contract holds  (5 graphs)",
     ):
         assert said in tour
     scenes = [scene for agent in AGENTS for scene in load_scenes(load_agent(agent).scenes or Path()) if scene.tour]
     titles = [scene.title_of(turn) for scene in scenes for turn in scene.turns]
-    assert [line for line in lines if line in titles] == titles
+    shown_titles = [title for line in lines if (title := re.sub(r"^  also  (.*)  \(\d+ steps?\)$", r"\1", line)) in titles]
+    assert shown_titles == titles
     assert re.search(rf"^As expected: {len(titles)} turns, \d+ promises\.$", tour, re.MULTILINE)
     for said in ("planning_retry", "BROKEN", "WRONG"):
         assert said not in tour

@@ -122,6 +122,8 @@ def test_an_agent_has_scenes_for_the_tour_and_for_a_script(agent: str):
     assert any("script" in scene.plays for scene in scenes)
     shown = [scene.title_of(turn) for scene in scenes if scene.tour for turn in scene.turns]
     assert len(set(shown)) == len(shown)
+    assert {turn.telling for scene in scenes for turn in scene.turns if scene.tour} == {True, False}
+    assert not any(turn.telling for scene in scenes for turn in scene.turns if not scene.tour)
 
 
 def test_nothing_is_expected_to_end_in_an_error_of_our_own():

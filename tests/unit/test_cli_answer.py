@@ -59,6 +59,10 @@ def test_an_answer_in_any_pieces_is_the_same_as_at_once(text: str, data: st.Data
     assert screen(list(text), width=width, indent=indent) == screen([text], width=width, indent=indent)
 
 
+def test_a_word_that_goes_on_in_another_piece_is_not_broken():
+    assert screen(["1111é", "11", "11"], width=2) == screen(["1111é1111"], width=2) == "1111é1111\n"
+
+
 @given(ANYTHING, WIDTHS)
 def test_nothing_of_an_answer_is_lost_and_nothing_controls_the_screen(text: str, width: int):
     shown = screen([text], width=width)

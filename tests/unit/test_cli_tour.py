@@ -19,6 +19,7 @@ SCENES = """
 title = "a greeting"
 tour = true
 [[scene.turn]]
+telling = true
 say = "hello"
 expect.path = ["router_node", "...", "format_response_node"]
 expect.says = ["hello"]
@@ -49,24 +50,52 @@ def only(agent: Agent) -> Callable[[str | None], list[Agent]]:
     return lambda _: [agent]
 
 
-async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, **settings: str) -> int:
+async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, *, everything: bool = False, **settings: str) -> int:
     """Take a tour of sam with some scenes, without its promises, and return the exit code."""
     (folder / "scenes.toml").write_text(scenes, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=folder / "scenes.toml", invariants=())
     monkeypatch.setattr(guide, "find_all", only(agent))
     monkeypatch.setenv("COLUMNS", "200")
     given = {"engine": "direct", "data_dir": folder, "model_path": folder / "no-weights", **settings}
-    return await guide.Tour(Settings.model_validate(given)).guide()
+    return await guide.Tour(Settings.model_validate(given), everything=everything).guide()
 
 
 async def test_a_tour_that_goes_as_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     assert await taken(tmp_path, monkeypatch, SCENES) == 0
     shown = capsys.readouterr().out
     assert "\na greeting\n  in    hello\n  node  router_node" in shown
-    assert "\na wrong picture\n  in    (no picture) data:image/png;base64," in shown
+    assert "\n  also  a wrong picture  (7 steps)\n        media_malformed  The media is damaged" in shown
+    assert "  holds every contract holds\n" in shown
+    assert "tour --all" in shown
     assert "As expected: 2 turns, 3 promises." in shown
     assert "hidden" not in shown
     assert "WRONG" not in shown
+
+
+async def test_a_tour_of_everything_shows_every_turn_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert await taken(tmp_path, monkeypatch, SCENES, everything=True) == 0
+    shown = capsys.readouterr().out
+    assert "\na greeting\n  in    hello\n  node  router_node" in shown
+    assert "\na wrong picture\n  in    (no picture) data:image/png;base64," in shown
+    assert "\n  path  router_node > " in shown
+    assert "  holds sam: every contract holds\n" in shown
+    assert "  also  " not in shown
+
+
+@pytest.mark.parametrize(
+    ("said", "gist"),
+    [
+        ("All of it.", "All of it."),
+        ("Asked: how many\n\nTwo.\nOr three.", "Two. Or three."),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\n\nThat is all.", "a table of a, b: 1 row"),
+        ("Here:\n| a |\n|---|\n| 1 |", "Here: | a | |---| | 1 |"),
+        ("", ""),
+    ],
+)
+def test_an_answer_in_a_line_leaves_out_the_question_and_sums_up_a_table(said: str, gist: str):
+    assert guide.in_a_line(said, "how many") == gist
 
 
 @pytest.mark.parametrize("wrong", WRONG)

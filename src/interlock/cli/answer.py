@@ -100,7 +100,7 @@ class Answer:
         elif part.isspace():
             self._end_word()
             self._gap = (self._gap + "".join(_TAB if letter == "\t" else " " for letter in part[: self._width]))[: self._width]
-        elif part.isascii():
+        elif part.isascii() and self._word.isascii():
             self._add(part)
         else:
             for letter in part:

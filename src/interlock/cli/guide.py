@@ -30,7 +30,7 @@ from interlock.testing.scenes import Scene, Turn, load_scenes
 from interlock.verification import verify_agent
 from interlock.wiring import Interlock
 
-__all__ = ["Tour"]
+__all__ = ["Tour", "in_a_line"]
 
 _MARGIN = 8  # columns for the word before a line
 _ROWS = 7  # lines of a table that are shown: its head, the rule, some rows
@@ -43,12 +43,14 @@ A_KEY = "sk-" + "not-a-real-key-" * 2
 class Tour:
     """One screen for each agent, and one for what holds for all of them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, everything: bool = False) -> None:
         self._settings = settings
+        self._everything = everything
         self._screen = console()
         self._turns = self._promises = 0
         self._wrong: list[str] = []
         self._seen: dict[tuple[str, ...], str] = {}
+        self._has_listed = False
         self._tools = Tools()
 
     async def guide(self) -> int:
@@ -57,7 +59,8 @@ class Tour:
         self._screen.print("Interlock: agents whose graphs keep their contracts.")
         self._screen.print(f"[dim]model {settings.model}, engine {settings.engine}, no key needed[/]")
         self._screen.print("[dim]in: what is said   node: a step, and what it wrote   call: a model is asked[/]")
-        self._screen.print("[dim]tool: a tool is used   path: the steps   out: how it ended   holds: a promise[/]\n")
+        self._screen.print("[dim]tool: a tool is used   path: the steps   out: how it ended   also: another turn[/]")
+        self._screen.print("[dim]holds: a promise, with a proof by 'interlock verify'[/]\n")
         local = asyncio.create_task(self._ask_local())  # it loads in a process of its own, while there is something else to see
         for number, agent in enumerate(agents, start=1):
             nodes = sum(len(graph.nodes) for graph in agent.graphs)
@@ -73,6 +76,8 @@ class Tour:
         await self._replay()
         await self._show_local(local)
         self._sum_up()
+        if not self._everything:
+            self._screen.print("Every turn as it goes: [bold].venv/bin/interlock tour --all[/]")
         self._screen.print("Everything: [bold].venv/bin/interlock --help[/]; docs/tutorial.md")
         self._screen.print("Next: [bold].venv/bin/interlock chat analyst[/], [bold]chat desk[/], or [bold]chat puntini[/]")
         return 1 if self._wrong else 0
@@ -82,6 +87,7 @@ class Tour:
         if agent.scenes is None:
             return
         self._seen = {}
+        self._has_listed = False
         stage, numbers, is_first = Stage(self._open), itertools.count(1), True
         try:
             for scene in load_scenes(agent.scenes):
@@ -90,8 +96,11 @@ class Tour:
                 session = f"{self._settings.folder.name[-40:]}-{next(numbers)}"  # stores elsewhere may remember another tour
                 play = Play(scene, stage, agent=agent.name, session=session)
                 for turn in scene.turns:
-                    await self._take(play, scene, turn, in_full=is_first)
-                    is_first = False
+                    if turn.telling or self._everything:
+                        await self._show(play, scene, turn, node_by_node=is_first)
+                        is_first = False
+                    else:
+                        await self._list(play, scene, turn)
         finally:
             await stage.close()
 
@@ -99,22 +108,33 @@ class Tour:
         base = {name: getattr(self._settings, name) for name in Settings.model_fields}
         return Interlock(Settings(**{**base, **settings}), grants=grants)
 
-    async def _take(self, play: Play, scene: Scene, turn: Turn, *, in_full: bool) -> None:
+    async def _show(self, play: Play, scene: Scene, turn: Turn, *, node_by_node: bool) -> None:
         """Show one turn: what goes in, what happens on the way, what comes out."""
         self._heading(scene.title_of(turn))
         self._line("in", Text(f"{_who(scene, turn)}{safe(_short(turn.text, 300 if turn.media is None else 58))}"))
-        in_full &= len(turn.expect.path or ()) <= _IN_FULL
+        node_by_node &= len(turn.expect.path or ()) <= _IN_FULL
         start = perf_counter()
         self._tools = Tools()
-        played = await play.take(turn, on_event=self._show_step if in_full else self._show_tool)
+        played = await play.take(turn, on_event=self._show_step if node_by_node else self._show_tool)
         took = (perf_counter() - start) * 1000
         path = () if played.result is None else played.result.path
-        if not in_full and path:
+        if not node_by_node and path:
             seen = self._seen.get(path)
             shown = as_path(folded(path)) if seen is None else f"as in “{seen}”"
             self._line("path", Text(shown, "dim"))
         self._seen.setdefault(path, scene.title_of(turn))
-        self._outcome(played, f"{_counted(len(path), 'step')}, {took:.0f} ms")
+        self._outcome(played, f"{_steps(played)}, {took:.0f} ms")
+        self._compare(played)
+        self._has_listed = False
+
+    async def _list(self, play: Play, scene: Scene, turn: Turn) -> None:
+        """Show one turn in two lines: what it is about, how it ended."""
+        played = await play.take(turn)
+        if not self._has_listed:
+            self._screen.print()
+            self._has_listed = True
+        self._line("also", Text.assemble((scene.title_of(turn), "cyan"), (f"  ({_steps(played)})", "dim")))
+        self._one_line(_ending(played, turn))
         self._compare(played)
 
     def _compare(self, played: Played) -> None:
@@ -146,9 +166,7 @@ class Tour:
             case "on_tool_start":
                 self._tools.begin(event)
             case "on_tool_end" | "on_tool_error":
-                told = self._tools.end(event)
-                told.truncate(self._screen.width - _MARGIN, overflow="ellipsis")
-                self._line("tool", told)
+                self._one_line(self._tools.end(event), "tool")
             case "on_custom_event":
                 self._line("told", Text(in_words(event)))
             case _:
@@ -156,13 +174,21 @@ class Tour:
 
     async def _prove(self, agent: Agent) -> None:
         self._heading(f"what {agent.name} promises")
+        graphs = [f"{graph.name}: " for graph in agent.graphs]
+        alike: dict[str, int] = {}
         with self._screen.status("[dim]proving[/]") as status:
             async for verdict in verify_agent(agent):
                 self._promises += 1
-                self._line("holds" if verdict.holds else "BROKEN", Text(verdict.invariant), "green" if verdict.holds else "bold red")
                 if not verdict.holds:
+                    self._line("BROKEN", Text(verdict.invariant), "bold red")
                     self._differs(verdict.proof)
+                    continue
+                graph = next((graph for graph in graphs if verdict.invariant.startswith(graph)), "")
+                told = verdict.invariant if self._everything else verdict.invariant.removeprefix(graph)
+                alike[told] = alike.get(told, 0) + 1
                 status.update(f"[dim]after '{verdict.invariant}'[/]")
+        for told, count in alike.items():
+            self._line("holds", Text.assemble(told, (f"  ({count} graphs)" if count > 1 else "", "dim")), "green")
 
     async def _keep_a_secret(self) -> None:
         """Say something that looks like a key, and look for it in everything that is told of the turn."""
@@ -218,6 +244,11 @@ class Tour:
             line.rstrip()
             self._screen.print(Text.assemble((f"  {'' if number else word}".ljust(_MARGIN), style), line))
 
+    def _one_line(self, said: Text, word: str = "") -> None:
+        """Show as much as one line takes."""
+        said.truncate(self._screen.width - _MARGIN, overflow="ellipsis")
+        self._line(word, said)
+
     def _outcome(self, played: Played, figures: str) -> None:
         result, refusal = played.result, played.refusal
         if result is not None:
@@ -227,8 +258,7 @@ class Tour:
 
     def _end(self, result: TurnResult, figures: str) -> None:
         """Show how a turn ended, with what it says."""
-        outcome = (result.error.code, "red") if result.error else ("waits", "yellow") if result.status == "waiting" else ("ok", "green")
-        said = str(result.output if result.error is None else result.error.message)
+        outcome, said = _outcome_of(result)
         if "\n" not in said:
             self._line("out", Text.assemble(outcome, f"  {safe(_beginning(said, 300))}", (f"  ({figures})", "dim")))
             return
@@ -243,6 +273,36 @@ class Tour:
             return
         known = "" if self._settings.model == "offline" else f" What '{self._settings.model}' says was not compared with anything."
         self._screen.print(f"As expected: [green]{_counted(self._turns, 'turn')}, {_counted(self._promises, 'promise')}.[/]{known}")
+
+
+def _outcome_of(result: TurnResult) -> tuple[tuple[str, str], str]:
+    """Say how a turn ended, in a word with its colour, and what it said."""
+    if result.error is not None:
+        return (result.error.code, "red"), result.error.message
+    return ("waits", "yellow") if result.status == "waiting" else ("ok", "green"), str(result.output)
+
+
+def _ending(played: Played, turn: Turn) -> Text:
+    """Say how a turn ended, in a line."""
+    if played.result is None:
+        refusal = played.refusal
+        return Text() if refusal is None else Text.assemble((refusal.code, "red"), f"  {safe(refusal.message)}")
+    outcome, said = _outcome_of(played.result)
+    return Text.assemble(outcome, f"  {safe(in_a_line(said, turn.text))}")
+
+
+def in_a_line(said: str, asked: str) -> str:
+    """Say in a line what was said: without the question, and of a table only what is in it."""
+    lines = [line for line in said.splitlines() if line.strip() and line.partition(": ")[2] != asked]
+    rows = [line for line in lines if line.startswith("|")]
+    if rows[:1] == lines[:1] and rows:
+        head = ", ".join(cell.strip() for cell in rows[0].strip("|").split("|"))
+        return f"a table of {head}: {_counted(len(rows) - 2, 'row')}"
+    return " ".join(lines)
+
+
+def _steps(played: Played) -> str:
+    return _counted(0 if played.result is None else len(played.result.path), "step")
 
 
 def _who(scene: Scene, turn: Turn) -> str:

@@ -83,6 +83,14 @@ class Graph:
         return (*withheld, "branch") if len(node.targets) == 1 else withheld
 
     @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """The fields that a caller has to give: the entry reads them, and they have no value of their own to begin with."""
+        reads = self.nodes[self.entry].reads
+        return tuple(
+            read.field.name for read in reads if read.field.name in self.state.takes and not read.may_be_unset and read.field.start is None
+        )
+
+    @cached_property
     def fingerprint(self) -> str:
         """Identify the contracts: equal in every process, different when any contract changes."""
         canonical = json.dumps(self._description(), sort_keys=True, separators=(",", ":"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypedDict
 
@@ -44,6 +44,21 @@ class Watcher(Protocol):
         ...
 
 
+class Told(NamedTuple):
+    """What the events are called that tell of one kind of run."""
+
+    start: str
+    stream: str
+    end: str
+    error: str
+
+
+@functools.cache
+def told_of(kind: str) -> Told:
+    """Name the events of a kind of run."""
+    return Told(*(f"on_{kind}_{moment}" for moment in Told._fields))
+
+
 def hide(values: Mapping[str, Any], secret: frozenset[str]) -> Mapping[str, Any]:
     """Put a mark in the place of secret fields."""
     return {name: REDACTED if name in secret else value for name, value in values.items()} if secret else values
@@ -61,7 +76,7 @@ class Run:
         self, events: Events, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any], *, public: bool = True
     ) -> None:
         self.events = events
-        self._kind = kind
+        self._told = told_of(kind)
         self._name = name
         self._metadata = metadata
         self._public = public
@@ -76,14 +91,14 @@ class Run:
     def start(self, given: Any, write: Write | None = None) -> Run:
         """Tell that it begins, with what."""
         self._started = True
-        self._send("start", "input", given, write)
+        self._pass_on(self._told.start, self._name, {"input": self.events.redactor.plain(given, write)})
         return self
 
     def start_tool(self, request: ToolRequest) -> Run:
         """Tell that a tool begins: its own name is the name of what runs."""
         self._started = True
         self._name = self.events.redactor.text(request.tool)
-        self._send_plain("start", {"tool": self._name, "input": self.events.redactor.plain(request.args)})
+        self._pass_on(self._told.start, self._name, {"tool": self._name, "input": self.events.redactor.plain(request.args)})
         return self
 
     def custom(self, name: str, data: Any) -> None:
@@ -98,27 +113,23 @@ class Run:
             return
         if not isinstance(piece, Piece):
             self._hid |= self._pieces.hides(piece)
-            self._send("stream", "chunk", REDACTED if self._hid else piece)
+            self._send_chunk(REDACTED if self._hid else piece)
             return
         shown = self._pieces.feed(piece.text)
         if shown or piece.calls or piece.usage:
-            self._send("stream", "chunk", dataclasses.replace(piece, text=shown), _WRITE_PIECE)
+            self._send_chunk(dataclasses.replace(piece, text=shown), _WRITE_PIECE)
 
     def stream_text(self, text: str, model: str = "") -> None:
         """Tell of a piece that is nothing but text, as nearly every one is."""
         shown = self._pieces.feed(text)
         if shown:
             told = model and self.events.redactor.text(model)
-            self._pass_on(self._streamed, self._name, {"chunk": {"text": shown, "calls": [], "model": told, "usage": None}})
+            self._pass_on(self._told.stream, self._name, {"chunk": {"text": shown, "calls": [], "model": told, "usage": None}})
 
-    @cached_property
+    @functools.cached_property
     def _pieces(self) -> StreamRedactor:
         self._text = StreamRedactor(self.events.redactor)
         return self._text
-
-    @cached_property
-    def _streamed(self) -> str:
-        return f"on_{self._kind}_stream"
 
     def end_stream(self, pieces: Sequence[Any]) -> None:
         """Tell that everything has come."""
@@ -131,16 +142,17 @@ class Run:
 
     def end(self, result: Any, write: Write | None = None) -> None:
         """Tell that it has ended, with what."""
-        self._flush()
+        if self._text is not None:
+            self._flush()
         self.has_ended = True
-        self._send("end", "output", result, write)
+        self._pass_on(self._told.end, self._name, {"output": self.events.redactor.plain(result, write)})
 
     def error(self, code: str, message: str) -> None:
         if not self._started:
             self.start({})
         self._flush()
         self.has_ended = True
-        self._send_plain("error", {"error": {"code": code, "message": self.events.redactor.text(message)}})
+        self._pass_on(self._told.error, self._name, {"error": {"code": code, "message": self.events.redactor.text(message)}})
 
     def cancel(self) -> None:
         self.error("cancelled", "The turn was cancelled.")
@@ -158,18 +170,15 @@ class Run:
     def _flush(self) -> None:
         rest = self._text.flush() if self._text is not None and not self._hid else ""
         if rest:
-            self._send("stream", "chunk", Piece(text=rest), _WRITE_PIECE)
+            self._send_chunk(Piece(text=rest), _WRITE_PIECE)
 
     def end_plain(self, result: Any) -> None:
         """Tell that it has ended, with what is JSON data and has no secrets."""
         self.has_ended = True
-        self._send_plain("end", {"output": result})
+        self._pass_on(self._told.end, self._name, {"output": result})
 
-    def _send(self, moment: str, what: str, value: Any, write: Write | None = None) -> None:
-        self._send_plain(moment, {what: self.events.redactor.plain(value, write)})
-
-    def _send_plain(self, moment: str, data: dict[str, Any]) -> None:
-        self._pass_on(f"on_{self._kind}_{moment}", self._name, data)
+    def _send_chunk(self, chunk: Any, write: Write | None = None) -> None:
+        self._pass_on(self._told.stream, self._name, {"chunk": self.events.redactor.plain(chunk, write)})
 
     def _pass_on(self, kind: str, name: str, data: dict[str, Any]) -> None:
         """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""

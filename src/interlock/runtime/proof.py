@@ -27,6 +27,10 @@ class Observed:
     result: TurnResult
     events: Sequence[Event]
 
+    def told(self, kind: str) -> Sequence[Event]:
+        """Return the events of a kind, such as `on_tool_start`."""
+        return [event for event in self.events if event["event"] == kind]
+
 
 class Lab(Protocol):
     """Where turns are taken under known conditions: a scripted model, a fixed clock, counted ids, stores of its own.

@@ -56,7 +56,7 @@ class Redactor:
         made.known = self.known
         made.looks_back = self.looks_back
         made._names = names
-        made._clean = set()
+        made._clean = self._clean  # until it learns something
         return made
 
     def learn(self, secret: Any) -> None:
@@ -64,7 +64,7 @@ class Redactor:
         found = {form for form in forms(secret) if form not in REDACTED}
         if not found <= set(self.known):
             self.known = (*self.known, *(found - set(self.known)))
-            self._clean.clear()
+            self._clean = set()  # another one: whoever knows less goes on with what is clean for him
 
     @property
     def longest(self) -> int:

@@ -1,13 +1,15 @@
-"""The watch of a turn: it ends what takes too long, with one timer for all of its calls.
+"""The watch of a turn: it ends what takes too long, with one timer for all calls of all turns.
 
 asyncio.timeout() would do for each call alone, but arms a timer for each: with calls of a microsecond and limits of a
 minute that is most of the work. Here a call only notes its deadline; the timer looks at the notes when it goes off.
+A deadline is nearly always later than the one that the timer is set for, so it is hardly ever set.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from typing import Any, cast
 
 __all__ = ["Wait", "Watch"]
@@ -53,22 +55,21 @@ class Wait:
 
 
 class Watch:
-    """Ends waits whose time is up."""
+    """Ends what takes too long in one turn. Once it is closed, nothing of the turn can be ended any more."""
 
-    __slots__ = ("_armed", "_loop", "_timer", "_waits")
+    __slots__ = ("_alarm", "_waits")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
         self._waits: set[Wait] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed = math.inf
+        self._alarm = _alarm_of(loop)
+        self._alarm.watches.add(self)
 
     def begin(self, deadline: float) -> Wait:
         """Wait for something in the current task."""
         wait = Wait(cast("asyncio.Task[Any]", asyncio.current_task()), deadline)
         self._waits.add(wait)
-        if (self._timer is None or deadline < self._timer.when()) and deadline < math.inf:
-            self._arm(deadline)
+        if deadline < self._alarm.rings:
+            self._alarm.set(deadline)
         return wait
 
     def again(self, wait: Wait | None, deadline: float, task: asyncio.Task[Any] | None) -> Wait:
@@ -79,8 +80,8 @@ class Watch:
             return self.begin(deadline)
         wait.deadline = deadline
         wait.cancelling = wait.task.cancelling()
-        if self._timer is None or deadline < self._armed:
-            self._arm(deadline)
+        if deadline < self._alarm.rings:
+            self._alarm.set(deadline)
         return wait
 
     def end(self, wait: Wait) -> None:
@@ -91,20 +92,52 @@ class Watch:
 
     def close(self) -> None:
         """Stop watching."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.watches.discard(self)
 
-    def _arm(self, deadline: float) -> None:
-        self.close()
-        self._armed = deadline
-        self._timer = self._loop.call_at(deadline, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        now = self._loop.time()
+    def look(self, now: float) -> float:
+        """End the waits whose time is up; return when to look again."""
         for wait in [wait for wait in self._waits if wait.deadline <= now]:
             wait.end()
-        following = min((wait.deadline for wait in self._waits), default=math.inf)
+        return min((wait.deadline for wait in self._waits), default=math.inf)
+
+
+class Alarm:
+    """The one timer for all turns of an event loop. It is set anew only for a deadline before the one that it is set for."""
+
+    __slots__ = ("_timer", "loop", "rings", "watches")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.watches: set[Watch] = set()
+        self.rings = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, moment: float) -> None:
+        """Ring at this moment."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.rings = moment
+        self._timer = self.loop.call_at(moment, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self.rings = None, math.inf
+        now = self.loop.time()
+        following = min([watch.look(now) for watch in self.watches], default=math.inf)
         if following < math.inf:
-            self._arm(following)
+            self.set(following)
+
+
+class _Thread(threading.local):
+    """The alarm of the event loop that a thread runs."""
+
+    alarm: Alarm | None = None
+
+
+_THREAD = _Thread()
+
+
+def _alarm_of(loop: asyncio.AbstractEventLoop) -> Alarm:
+    alarm = _THREAD.alarm
+    if alarm is None or alarm.loop is not loop:
+        alarm = _THREAD.alarm = Alarm(loop)
+    return alarm

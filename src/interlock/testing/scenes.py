@@ -137,6 +137,8 @@ class Turn(_Part):
     """One input to one reply: what is said, by whom, and what is expected, by the rules, by a script, by both."""
 
     title: str | None = None
+    telling: StrictBool = False
+    """Whether the tour shows how it goes, and not only how it ends."""
     say: str | None = None
     media: str | None = None
     """The name of a picture or of a sound that is made when it is needed: see interlock.testing.media."""

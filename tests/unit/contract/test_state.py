@@ -176,13 +176,20 @@ async def test_a_reader_that_allows_for_none_gets_none_where_nothing_was_written
 
 @pytest.mark.parametrize("reader", [as_given, two_as_given])
 async def test_a_reader_that_does_not_allow_for_none_is_not_run_where_nothing_was_written(engine: EngineName, reader: Any):
-    graph = Graph("sparse", state=Sparse, entry=reader, nodes=[node(reader, goes={Seen: END})])
+    graph = Graph("sparse", state=Sparse, entry=whether, nodes=[node(whether, goes={Seen: reader}), node(reader, goes={Seen: END})])
     result = await Interlock(Settings(engine=engine)).run(graph, {"seen": "a"})
     assert result.status == "error"
     assert result.error is not None
     assert (result.error.code, result.error.node) == ("contract_violation", reader.__name__)
     assert "'text'" in result.error.message
     assert "'str | None'" in result.error.message
+
+
+@pytest.mark.parametrize("reader", [as_given, two_as_given])
+async def test_what_the_first_node_needs_has_to_be_given(engine: EngineName, reader: Any):
+    graph = Graph("sparse", state=Sparse, entry=reader, nodes=[node(reader, goes={Seen: END})])
+    with pytest.raises(InputSchema, match="'text' is missing"):
+        await Interlock(Settings(engine=engine)).run(graph, {"seen": "a"})
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,8 @@ async def test_every_run_that_starts_ends_inside_its_parent(engine: EngineName, 
 
 
 async def test_a_node_that_cannot_be_handed_its_fields_starts_before_it_fails(engine: EngineName):
-    graph = Graph("chat", state=Chat, entry=read_unset, nodes=[node(read_unset, goes={Answered: END})])
+    rows = [node(gather, goes={Gathered: read_unset}), node(read_unset, goes={Answered: END})]
+    graph = Graph("chat", state=Chat, entry=gather, nodes=rows)
     assert unbalanced(await events_of(engine, graph=graph)) == []
 
 

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Secret, Settings, node
 from interlock.capabilities.capability import emits
+from interlock.contract.codec import writer
 from interlock.engine import EngineName
 from interlock.errors import ContractError, InputSchema
 from interlock.runtime.disclosure import tells
@@ -737,3 +738,13 @@ async def test_a_key_in_the_settings_is_not_told(engine: EngineName):
 
 async def _echo(text: str) -> Done:
     raise RuntimeError(text)
+
+
+def test_what_is_clean_for_one_turn_is_not_clean_for_another_that_has_learnt_it():
+    both = Redactor(["sk-[a-z]+"])
+    knows, knows_not = both.for_turn(), both.for_turn()
+    assert knows_not.text("hunter2") == "hunter2"
+    knows.learn("hunter2")
+    assert knows_not.text("hunter2") == "hunter2"
+    assert knows.text("hunter2") == REDACTED
+    assert knows.plain({"said": "hunter2"}, writer(dict[str, str])) == {"said": REDACTED}

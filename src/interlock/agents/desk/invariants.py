@@ -57,7 +57,7 @@ async def five_graphs(lab: Lab) -> Finding:
     names = {graph.name for graph in GRAPHS}
     seen: set[str] = set()
     for observed in [*await lab.observe("Lamps", ASK, HOW_MANY), *await lab.observe("Returns?", HELP, SEARCH, DONE)]:
-        seen |= {event["name"] for event in observed.events if event["event"] == "on_chain_start"} & names
+        seen |= {event["name"] for event in observed.told("on_chain_start")} & names
         wrong = _walked_wrongly(observed)
         if wrong is not None:
             return Finding(False, wrong)
@@ -86,7 +86,7 @@ async def saved_before_remembered(lab: Lab) -> Finding:
     """Compare the order of the two nodes in every turn that writes both."""
     done = json.dumps({"message": "Done.", "state_updates": {"mark_done": True, "memory_update": "Asked about returns."}})
     for observed in await lab.observe("Returns?", HELP, SEARCH, done):
-        ends = [event["name"] for event in observed.events if event["event"] == "on_chain_end"]
+        ends = [event["name"] for event in observed.told("on_chain_end")]
         if ends.index("validate_and_save_state") > ends.index("write_memory"):
             return Finding(False, "the memory was written first")
     return Finding(True, "write_memory has one row that leads to it, and that is Saved")

@@ -9,7 +9,7 @@ from interlock.agents.puntini.graph import puntini
 from interlock.agents.puntini.nodes import MAX_RETRIES
 from interlock.capabilities import Human, Model
 from interlock.capabilities.registry import ToolRegistry
-from interlock.runtime.proof import Finding, Invariant, Lab, Observed
+from interlock.runtime.proof import Finding, Invariant, Lab
 
 __all__ = ["INVARIANTS"]
 
@@ -107,7 +107,7 @@ async def unknown_tools_are_not_called(lab: Lab) -> Finding:
     for tool, args in wrong.items():
         turns = await lab.observe("Do it.", _simple(tool, **args), *[_step(1, tool, **args)] * 4, **_ALONE)
         for observed in turns:
-            if "call_tool" in observed.result.path or _count(observed, "on_tool_start"):
+            if "call_tool" in observed.result.path or observed.told("on_tool_start"):
                 return Finding(False, f"'{tool}' was called")
             if observed.result.path[-2:] != ("escalate", "answer"):
                 return Finding(False, f"it went {' > '.join(observed.result.path)}")
@@ -134,10 +134,6 @@ async def models_do_not_route(lab: Lab) -> Finding:
         if observed.result.path != ("parse_goal", "route_tool", "call_tool", "evaluate", "answer"):
             return Finding(False, f"it went {' > '.join(observed.result.path)}")
     return Finding(True, "texts that look like ways led nowhere")
-
-
-def _count(observed: Observed, kind: str) -> int:
-    return sum(event["event"] == kind for event in observed.events)
 
 
 INVARIANTS: Sequence[Invariant] = (

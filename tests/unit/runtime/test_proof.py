@@ -1,0 +1,17 @@
+"""What a proof can ask a turn that was taken for it."""
+
+from __future__ import annotations
+
+from interlock import Interlock, Settings
+from interlock.runtime.events import Event
+from interlock.runtime.proof import Observed
+
+
+async def test_a_proof_sees_the_events_of_one_kind_in_their_order():
+    events: list[Event] = []
+    result = await Interlock(Settings(engine="direct", model="stub")).run("sam", "hello", on_event=events.append)
+    observed = Observed(result, events)
+    nodes = [event["name"] for event in observed.told("on_chain_end") if "langgraph_node" in event["metadata"]]
+    assert nodes == [*result.path]
+    assert len(observed.told("on_chat_model_start")) == 1
+    assert not observed.told("on_tool_start")

@@ -1,0 +1,84 @@
+"""Deadlines of many turns, and the one timer that they share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from interlock.runtime.watch import Watch
+
+
+async def waits_for_ever(watch: Watch, deadline: float) -> bool:
+    """Wait until the watch ends it; tell whether it was the watch."""
+    wait = watch.begin(deadline)
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return wait.was_ended()
+    finally:
+        watch.end(wait)
+    return False
+
+
+class Timers(asyncio.SelectorEventLoop):
+    """An event loop that counts its timers."""
+
+    count = 0
+
+    def call_at(self, *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+        self.count += 1
+        return super().call_at(*args, **kwargs)
+
+
+async def test_turns_are_ended_in_the_order_of_their_deadlines_and_not_of_their_beginnings():
+    loop = asyncio.get_running_loop()
+    late, soon = Watch(loop), Watch(loop)
+    ended: list[str] = []
+
+    async def turn(name: str, watch: Watch, deadline: float) -> None:
+        assert await waits_for_ever(watch, deadline)
+        ended.append(name)
+
+    await asyncio.gather(turn("late", late, loop.time() + 0.06), turn("soon", soon, loop.time() + 0.02))
+    assert ended == ["soon", "late"]
+
+
+async def test_a_turn_that_has_ended_is_left_alone_by_the_timer_of_the_others():
+    loop = asyncio.get_running_loop()
+    over, going = Watch(loop), Watch(loop)
+    forgotten = over.begin(loop.time() + 0.01)
+    over.close()
+    assert await asyncio.create_task(waits_for_ever(going, loop.time() + 0.03))
+    assert not forgotten.is_over
+
+
+def test_turns_one_after_the_other_set_the_timer_once():
+    async def many() -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(100):
+            watch = Watch(loop)
+            for _ in range(10):
+                watch.end(watch.begin(loop.time() + 60))
+            watch.close()
+
+    loop = Timers()
+    try:
+        loop.run_until_complete(many())
+    finally:
+        loop.close()
+    assert loop.count == 1
+
+
+@pytest.mark.parametrize("run", [1, 2])
+def test_every_event_loop_has_a_timer_of_its_own(run: int):
+    del run
+
+    async def one() -> bool:
+        loop = asyncio.get_running_loop()
+        Watch(loop).begin(loop.time() + 60)  # left behind: its loop is gone before it is due
+        return await asyncio.create_task(waits_for_ever(Watch(loop), loop.time() + 0.01))
+
+    assert asyncio.run(one())
+    assert asyncio.run(one())
