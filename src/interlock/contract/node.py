@@ -18,7 +18,7 @@ from interlock.contract.labels import has_value, is_secret
 from interlock.contract.outcome import Outcome
 from interlock.contract.shapes import covers, render
 from interlock.contract.state import Field, Values
-from interlock.contract.values import ValidationError, attempt, copied_by_validation, detached, immutable, reasons, validator
+from interlock.contract.values import ValidationError, copied_by_validation, detached, immutable, reasons, validator
 from interlock.errors import ContractViolation
 
 __all__ = ["END", "Ending", "Grant", "Node", "Read", "Row", "Step", "Target", "node"]
@@ -170,12 +170,15 @@ class Node:
         if ending is None:
             declared = ", ".join(f"'{ending.name}'" for ending in self.endings)
             raise ContractViolation(f"Returned '{type(outcome).__name__}', which is none of its outcomes: {declared}.")
-        update = attempt(ending.validate, outcome.__dict__)
-        if isinstance(update, ValidationError):
-            raise ContractViolation(f"Outcome '{ending.name}' does not fit the state: {reasons(update, secret=ending.secret)}.")
-        for name in ending.shared:
-            update[name] = detached(update[name])
-        return ending, update
+        try:
+            update = ending.validate(outcome.__dict__)
+        except ValidationError as error:
+            wrong = reasons(error, secret=ending.secret)
+        else:
+            for name in ending.shared:
+                update[name] = detached(update[name])
+            return ending, update
+        raise ContractViolation(f"Outcome '{ending.name}' does not fit the state: {wrong}.")  # here: the value is not dragged along
 
 
 _READ = """

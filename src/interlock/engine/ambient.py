@@ -16,7 +16,9 @@ def hide_ambient() -> Any:
     Return what `restore_ambient` needs. Where LangChain is not loaded there is nothing to hide, and no need to load it.
     """
     module = sys.modules.get(_HOLDER)
-    return None if module is None else module.var_child_runnable_config.set(None)
+    if module is None or module.var_child_runnable_config.get() is None:  # as in a graph inside another
+        return None
+    return module.var_child_runnable_config.set(None)
 
 
 def restore_ambient(hidden: Any) -> None:

@@ -57,7 +57,7 @@ class Connections:
         """Make the event loop close the connections when it ends, as it does with every generator that it knows."""
         await anext(self._life)
 
-    async def call(self, make: Make, *command: str | bytes | int) -> Any:
+    def call(self, make: Make, command: Command) -> asyncio.Future[Any]:
         """Send a command, once, and return the reply. Raises TimeoutError where that takes too long.
 
         One that is cancelled before it is sent is not sent; one that is cancelled later does not disturb the others.
@@ -69,7 +69,7 @@ class Connections:
             task = loop.create_task(self._carry_all(make))
             self._carrying.add(task)
             task.add_done_callback(self._carrying.discard)
-        return await asked.answer
+        return asked.answer
 
     async def aclose(self) -> None:
         """Close the connections that nobody uses, and the others as soon as that is so."""

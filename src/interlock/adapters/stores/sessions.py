@@ -55,6 +55,23 @@ class _Seen(NamedTuple):
 
 
 _NOTHING = _Seen(0, 0, "")
+
+
+class _Here(NamedTuple):
+    """What belongs to one event loop."""
+
+    connections: Connections
+    seen: dict[str, _Seen]
+
+    def note(self, session_id: str, version: int, raw: bytes) -> _Seen:
+        """Remember what the stored bytes look like."""
+        self.seen.pop(session_id, None)
+        if len(self.seen) >= _SEEN:
+            del self.seen[next(iter(self.seen))]  # the one that was used least lately
+        self.seen[session_id] = noted = _Seen(version, len(raw), hashlib.sha1(raw, usedforsecurity=False).hexdigest())
+        return noted
+
+
 _REPLACE_DIGEST = hashlib.sha1(_REPLACE.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -74,11 +91,11 @@ class RedisSessions:
         self._ttl_seconds = ttl_seconds
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
-        self._loops: dict[asyncio.AbstractEventLoop, tuple[Connections, dict[str, _Seen]]] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, _Here] = {}
 
     async def load(self, session_id: str) -> str | None:
         """Return the session's document, or None where there is none."""
-        found = await self._read(_checked(session_id))
+        found = await self._read(await self._here(), _checked(session_id))
         return None if found is None else found[0]
 
     async def save(self, session_id: str, document: str, *, expected: int) -> None:
@@ -88,37 +105,37 @@ class RedisSessions:
         because where it has been saved it would find itself stored, and call that a conflict.
         """
         body, version = self._body(_checked(session_id), document, expected=expected)
-        seen = (await self._here())[1]
-        base = _NOTHING if expected == 0 else seen.get(session_id)
+        here = await self._here()
+        base = _NOTHING if expected == 0 else here.seen.get(session_id)
         if base is None or base.version != expected:
-            base = await self._base(session_id, expected)
+            base = await self._base(here, session_id, expected)
         for _ in range(_TRIES):
-            if await self._replace(session_id, base, body):
-                self._note(seen, session_id, version, body)
+            if await self._replace(here, session_id, base, body):
+                here.note(session_id, version, body)
                 return
-            base = await self._base(session_id, expected)  # says whose mistake it is, except where the same version has other bytes
+            base = await self._base(here, session_id, expected)  # says whose mistake it is, except where the same version has other bytes
         raise StateConflict(f"Session '{session_id}' is being saved by somebody else again and again.")
 
     async def ping(self) -> None:
         """Ask the server whether it is there. The embedded one is started."""
-        await self._call("PING")
+        await self._call(await self._here(), "PING")
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and stop the embedded server. What other loops have ends with them."""
         here = self._loops.pop(asyncio.get_running_loop(), None)
         try:
             if here is not None:
-                await here[0].aclose()
+                await here.connections.aclose()
         finally:
             await self._server.aclose()
 
-    async def _read(self, session_id: str) -> tuple[str, _Seen] | None:
+    async def _read(self, here: _Here, session_id: str) -> tuple[str, _Seen] | None:
         """Read the document, and not more of it than it may have."""
-        raw = await self._call("GETRANGE", _key(session_id), 0, self._max_bytes)
+        raw = await self._call(here, "GETRANGE", _key(session_id), 0, self._max_bytes)
         if not raw:  # what is not there is as long as what is empty
-            if not await self._call("EXISTS", _key(session_id)):
+            if not await self._call(here, "EXISTS", _key(session_id)):
                 return None
-            raw = await self._call("GETRANGE", _key(session_id), 0, self._max_bytes)
+            raw = await self._call(here, "GETRANGE", _key(session_id), 0, self._max_bytes)
         if not isinstance(raw, bytes):
             raise StoreUnavailable(f"The session store {self._server.name} answers with something else than what is stored.")
         if len(raw) > self._max_bytes:
@@ -129,12 +146,11 @@ class RedisSessions:
             raise StoreCorrupt(f"{_stored(session_id)} is not JSON; it is left as it is.") from error
         if version is None:
             raise StoreCorrupt(f"{_stored(session_id)} is not an object with a 'version' of 1 or more; it is left as it is.")
-        seen = self._note((await self._here())[1], session_id, version, raw)
-        return document, seen
+        return document, here.note(session_id, version, raw)
 
-    async def _base(self, session_id: str, expected: int) -> _Seen:
+    async def _base(self, here: _Here, session_id: str, expected: int) -> _Seen:
         """Read what a document of the expected version looks like, or tell who has changed it."""
-        found = await self._read(session_id)
+        found = await self._read(here, session_id)
         seen = _NOTHING if found is None else found[1]
         if seen.version != expected:
             raise StateConflict(
@@ -142,15 +158,15 @@ class RedisSessions:
             )
         return seen
 
-    async def _replace(self, session_id: str, base: _Seen, body: bytes) -> bool:
+    async def _replace(self, here: _Here, session_id: str, base: _Seen, body: bytes) -> bool:
         arguments = (1, _key(session_id), base.size, base.digest, body, self._ttl_seconds)
         try:
-            return bool(await self._call("EVALSHA", _REPLACE_DIGEST, *arguments, again=_UNSENT))
+            return bool(await self._call(here, "EVALSHA", _REPLACE_DIGEST, *arguments, again=_UNSENT))
         except StoreUnavailable as error:
             if not isinstance(error.__cause__, NoScriptError):
                 raise
         # The server does not know the script, so nothing was done. This way it learns it, until it is started again.
-        return bool(await self._call("EVAL", _REPLACE, *arguments, again=_UNSENT))
+        return bool(await self._call(here, "EVAL", _REPLACE, *arguments, again=_UNSENT))
 
     def _body(self, session_id: str, document: str, *, expected: int) -> tuple[bytes, int]:
         """Return what is stored of a document, and its version; refuse what could not be loaded again."""
@@ -165,21 +181,15 @@ class RedisSessions:
             raise StateUnstorable(f"The document of session '{session_id}' has no 'version' that is a whole number above {expected}.")
         return body, version
 
-    def _note(self, seen: dict[str, _Seen], session_id: str, version: int, raw: bytes) -> _Seen:
-        seen.pop(session_id, None)
-        if len(seen) >= _SEEN:
-            del seen[next(iter(seen))]  # the one that was used least lately
-        seen[session_id] = noted = _Seen(version, len(raw), hashlib.sha1(raw, usedforsecurity=False).hexdigest())
-        return noted
-
-    async def _call(self, *command: str | bytes | int, again: tuple[type[Exception], ...] = _HARMLESS) -> Any:
+    async def _call(self, here: _Here, *command: str | bytes | int, again: tuple[type[Exception], ...] = _HARMLESS) -> Any:
         """Send a command, and once more after an error that leaves it harmless to do so."""
         try:
             try:
-                return await self._send(*command)
+                # To be ready may mean to start the server, which takes its own time.
+                return await here.connections.call(await self._server.ready(), command)
             except again:
                 self._server.forget()
-                return await self._send(*command)
+                return await here.connections.call(await self._server.ready(), command)
         except StoreError:
             raise
         except TimeoutError as error:
@@ -187,20 +197,15 @@ class RedisSessions:
         except Exception as error:  # also what redis-py makes of an answer that nobody should give
             raise self._server.explain(error) from error
 
-    async def _send(self, *command: str | bytes | int) -> Any:
-        connections, _ = await self._here()
-        make = await self._server.ready()  # starting the server takes its own time
-        return await connections.call(make, *command)
-
-    async def _here(self) -> tuple[Connections, dict[str, _Seen]]:
+    async def _here(self) -> _Here:
         """Return what belongs to the running event loop."""
         loop = asyncio.get_running_loop()
         here = self._loops.get(loop)
         if here is None:
             for ended in [other for other in list(self._loops) if other.is_closed()]:
                 self._loops.pop(ended, None)
-            here = self._loops[loop] = (Connections(timeout_s=self._timeout_s), {})
-            await here[0].start()
+            here = self._loops[loop] = _Here(Connections(timeout_s=self._timeout_s), {})
+            await here.connections.start()
         return here
 
 
