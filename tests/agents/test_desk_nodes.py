@@ -252,6 +252,14 @@ async def test_apply_plan_names_a_new_goal_and_lets_it_interrupt_a_less_urgent_o
     assert (session.goals["g-1"].status, session.goals["new-1"].priority) == ("suspended", 100)
 
 
+@pytest.mark.parametrize(("planned", "made"), [(PlannedGoal(goal_type="sales.order"), []), (PlannedGoal(goal_type="sales.x"), ["new-1"])])
+async def test_apply_plan_asks_for_a_name_only_where_there_is_a_new_goal(planned: PlannedGoal, made: list[str]):
+    ids = CountingIds("new")
+    session = (await apply_plan(session_of(ACTIVE), PlannerResponse(goal=planned), NOW, ids=ids)).session
+    assert list(session.goals) == ["g-1", *made]
+    assert await ids.new() == f"new-{len(made) + 1}"
+
+
 async def test_apply_plan_refuses_to_go_on_with_a_goal_that_is_done():
     done = Goal.model_validate(goal(status="done"))
     response = PlannerResponse(goal=PlannedGoal(goal_type="sales.order", goal_id="g-1"))

@@ -31,7 +31,10 @@ def named_goal(session: SessionState, planned: PlannedGoal) -> Goal | None:
 
 
 def with_plan(session: SessionState, planned: PlannedGoal, *, new_id: str, now: str) -> SessionState:
-    """Take up a plan: a goal more urgent than the active one interrupts it, another one waits its turn under it."""
+    """Take up a plan: a goal more urgent than the active one interrupts it, another one waits its turn under it.
+
+    `new_id` is for a new goal that the plan does not name.
+    """
     known = named_goal(session, planned)
     goal = _patched(known, planned, session.goals, new_id=new_id, now=now)
     stack = [name for name in session.goal_stack if name != goal.id]

@@ -7,7 +7,7 @@ import re
 
 from pydantic import ValidationError
 
-from interlock.agents.desk.goals import merged, with_plan, with_updates
+from interlock.agents.desk.goals import merged, named_goal, with_plan, with_updates
 from interlock.agents.desk.roles import (
     Planner,
     PlannerRequest,
@@ -140,7 +140,8 @@ async def plan_goal(message: str, memory_summary: str | None, session: SessionSt
 
 async def apply_plan(session: SessionState, plan: PlannerResponse, now: str, *, ids: Ids) -> PlanApplied:
     """Give the goal its place: it interrupts a less urgent one, or waits under the active one."""
-    new_id = await ids.new()
+    is_unnamed = plan.goal.goal_id is None and named_goal(session, plan.goal) is None
+    new_id = await ids.new() if is_unnamed else ""
     return PlanApplied(session=with_plan(session, plan.goal, new_id=new_id, now=now))
 
 
