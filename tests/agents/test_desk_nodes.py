@@ -152,6 +152,7 @@ async def test_validate_request_refuses_a_message_that_says_too_much():
 async def test_load_or_create_state_begins_a_session_as_it_is_told():
     made = await load_or_create_state("s", "w", "c", "mail", sessions=Sessions(), clock=FixedClock())
     assert made.now == made.session.updated_at == NOW
+    assert made.subject == "c"
     assert made.session.model_dump() == {
         "session_id": "s",
         "workspace_id": "w",
@@ -168,12 +169,13 @@ async def test_load_or_create_state_begins_a_session_as_it_is_told():
 async def test_load_or_create_state_makes_the_session_its_own_customer():
     made = await load_or_create_state("s", None, None, None, sessions=Sessions(), clock=FixedClock())
     assert (made.session.customer_id, made.session.workspace_id, made.session.channel_type) == ("s", "default", "chat")
+    assert made.subject == "s"
 
 
 async def test_load_or_create_state_reads_a_session_as_it_was_kept():
     kept = session_of(ACTIVE, version=7, customer_id="c")
     loaded = await load_or_create_state("s", None, "c", None, sessions=Sessions(kept.model_dump(mode="json")), clock=FixedClock())
-    assert loaded.session == kept
+    assert (loaded.session, loaded.subject) == (kept, "c")
 
 
 @pytest.mark.parametrize("name", ["workspace_id", "customer_id", "channel_type"])
@@ -225,9 +227,9 @@ async def test_load_or_create_state_refuses_a_session_that_breaks_a_rule(documen
 
 
 @pytest.mark.parametrize("known", [None, "", "Likes brass."])
-async def test_read_memory_recalls_the_customer_and_not_the_session(known: str | None):
+async def test_read_memory_recalls_the_customer(known: str | None):
     memory = Memory(known)
-    assert (await read_memory(session_of(customer_id="c"), memory=memory)).memory_summary == known
+    assert (await read_memory("c", memory=memory)).memory_summary == known
     assert memory.about == ["c"]
 
 
@@ -407,7 +409,7 @@ def remembering(update: str | None) -> SpecialistResponse:
 @pytest.mark.parametrize("response", [SpecialistResponse(message="Fine."), remembering(None), remembering(""), remembering(" \n")])
 async def test_write_memory_writes_nothing_where_nothing_is_to_be_remembered(response: SpecialistResponse):
     memory = Memory("Likes brass.")
-    await write_memory(session_of(), response, "Likes brass.", memory=memory)
+    await write_memory("c", response, "Likes brass.", memory=memory)
     assert (memory.known, memory.about) == ("Likes brass.", [])
 
 
@@ -426,7 +428,7 @@ async def test_write_memory_writes_nothing_where_nothing_is_to_be_remembered(res
 )
 async def test_write_memory_adds_a_line_and_lets_the_oldest_go(known: str | None, update: str, after: str):
     memory = Memory(known)
-    await write_memory(session_of(customer_id="c"), remembering(update), known, memory=memory)
+    await write_memory("c", remembering(update), known, memory=memory)
     assert memory.known == after
     assert memory.about == ["c"]
     assert len(after) <= MAX_MEMORY

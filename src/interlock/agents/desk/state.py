@@ -142,6 +142,7 @@ class OrchestratorState:
     message: Annotated[str, Untrusted]
     now: str
     session: SessionState
+    subject: str
     plan: Annotated[PlannerResponse, Untrusted]
     response: Annotated[SpecialistResponse, Untrusted]
     workspace_id: str | None = None
@@ -159,9 +160,10 @@ class Accepted(Outcome):
 
 
 class Loaded(Outcome):
-    """The session as it was kept, or a new one; and the time."""
+    """The session as it was kept, or a new one; whose memory goes with it; and the time."""
 
     session: SessionState
+    subject: str
     now: str
 
 

@@ -105,13 +105,13 @@ async def load_or_create_state(
             channel_type=channel_type or "chat",
             updated_at=now,
         )
-        return Loaded(session=begun, now=now)
+        return Loaded(session=begun, subject=begun.customer_id, now=now)
     session = _valid(session_id, document)
     given = {"workspace_id": workspace_id, "customer_id": customer_id, "channel_type": channel_type}
     for name, value in given.items():
         if value and value != getattr(session, name):
             raise InputSchema(f"Session '{session_id}' is of another '{name}'.")
-    return Loaded(session=session, now=now)
+    return Loaded(session=session, subject=session.customer_id, now=now)
 
 
 def _valid(session_id: str, document: str) -> SessionState:
@@ -127,9 +127,9 @@ def _valid(session_id: str, document: str) -> SessionState:
     raise StoreCorrupt(f"What is kept of session '{session_id}' is not valid: {wrong}.")
 
 
-async def read_memory(session: SessionState, *, memory: MemoryReader) -> Recalled:
+async def read_memory(subject: str, *, memory: MemoryReader) -> Recalled:
     """Recall what is remembered of the customer."""
-    return Recalled(memory_summary=await memory.recall(session.customer_id))
+    return Recalled(memory_summary=await memory.recall(subject))
 
 
 async def plan_goal(message: str, memory_summary: str | None, session: SessionState, now: str, *, planner: Planner) -> Planned:
@@ -200,9 +200,7 @@ async def validate_and_save_state(session: SessionState, *, sessions: SessionWri
     return Saved(session=saved)
 
 
-async def write_memory(
-    session: SessionState, response: SpecialistResponse, memory_summary: str | None, *, memory: MemoryWriter
-) -> Remembered:
+async def write_memory(subject: str, response: SpecialistResponse, memory_summary: str | None, *, memory: MemoryWriter) -> Remembered:
     """Remember what the specialist wants remembered, after everything else is safe."""
     update = response.state_updates.memory_update if response.state_updates else None
     if update is None or not update.strip():
@@ -211,7 +209,7 @@ async def write_memory(
     lines = [known for known in (memory_summary or "").splitlines() if known != line]
     while lines and len("\n".join([*lines, line])) > MAX_MEMORY:
         lines.pop(0)
-    await memory.remember(session.customer_id, "\n".join([*lines, line[:MAX_MEMORY]]))
+    await memory.remember(subject, "\n".join([*lines, line[:MAX_MEMORY]]))
     return Remembered()
 
 
