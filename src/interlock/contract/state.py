@@ -186,6 +186,7 @@ class State:
         self.takes = takes
         self.takes_inside = takes_inside
         taken = (*takes, *takes_inside)
+        self._open, self._open_inside = frozenset(takes), frozenset(taken)
         self._admit: Validator = validator("Input", {n: fields[n].annotated for n in taken}, partial=True)
         self._admits_copies = all(copied_by_validation(fields[name].hint) for name in taken)
         self.names = frozenset(fields)
@@ -210,11 +211,11 @@ class State:
 
     def admit(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
         """Take input from outside, or from a graph that this one is inside: known fields that are open to it, of exactly their types."""
+        open_to_it = self._open_inside if inside else self._open
         for name in given:
-            if name not in self.fields:
-                raise InputSchema(f"Field '{name}' is unknown; this graph takes {_listed(self.takes)}.")
-            if name not in self.takes and not (inside and name in self.takes_inside):
-                raise InputSchema(f"Field '{name}' cannot be set from outside; this graph takes {_listed(self.takes)}.")
+            if name not in open_to_it:
+                why = "cannot be set from outside" if name in self.fields else "is unknown"
+                raise InputSchema(f"Field '{name}' {why}; this graph takes {_listed(self.takes)}.")
         admitted = attempt(self._admit, dict(given))
         if isinstance(admitted, ValidationError):
             kinds = {one["type"] for one in admitted.errors(include_url=False, include_input=False)}
