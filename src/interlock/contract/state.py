@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
-from interlock.contract.codec import Write, writer
+from interlock.contract.codec import Codec, Write, writer
 from interlock.contract.labels import Label, is_secret
 from interlock.contract.shapes import covers, hints, is_record, parts, peel
 from interlock.contract.values import (
@@ -127,6 +127,11 @@ class Field:
             secret = frozenset({self.name} if is_secret(self.declared) else ())
             raise StateIncompatible(f"The stored state does not fit: {reasons(found, secret=secret)}.")
         return found[self.name]
+
+    @cached_property
+    def codec(self) -> Codec[Any]:
+        """Turn the field's values into JSON data and back."""
+        return Codec(self.annotated)
 
     @cached_property
     def _joins(self) -> bool:

@@ -21,7 +21,6 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from interlock.contract import Graph
-from interlock.contract.codec import Codec
 from interlock.contract.values import ValidationError, reasons
 from interlock.errors import BudgetExceeded, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime.agent import Agent
@@ -61,7 +60,7 @@ class Heading:
             role=order.role,
             session=order.session,
             turn=order.turn,
-            given={name: _codec(order.graph, name).encode(value) for name, value in order.given.items()},
+            given={name: order.graph.state.fields[name].codec.encode(value) for name, value in order.given.items()},
             limits=limits,
             redact=redact,
         )
@@ -70,7 +69,7 @@ class Heading:
         """Return what the turn was about, for this graph."""
         if graph.name != self.graph or not self.given.keys() <= set(graph.state.takes):
             raise RecordInvalid(f"The record is of graph '{self.graph}', which '{graph.name}' is not.")
-        given = {name: _codec(graph, name).decode(value) for name, value in self.given.items()}
+        given = {name: graph.state.fields[name].codec.decode(value) for name, value in self.given.items()}
         return Order(
             agent=self.agent,
             graph=graph,
@@ -83,10 +82,6 @@ class Heading:
             pauses=agent.pauses,
             partial=agent.partial,
         )
-
-
-def _codec(graph: Graph, name: str) -> Codec[Any]:
-    return Codec(graph.state.fields[name].annotated)
 
 
 class Result(TypedDict):
