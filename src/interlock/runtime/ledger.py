@@ -137,7 +137,7 @@ class Ledger:
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Make the key of a call: equal for equal arguments in every process, and nothing can be read from it."""
-    return hashlib.sha256(_canonical([list(args), kwargs]).encode()).hexdigest()
+    return hashlib.sha256(_canonical((args, kwargs)).encode()).hexdigest()
 
 
 def _canonical(value: Any) -> str:
