@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, cast
 
 import regex
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from interlock.contract import Graph
@@ -183,12 +184,20 @@ class Recorder:
         self._write("ending", vars(ending))
 
     def _write(self, kind: str, data: Mapping[str, Any]) -> None:
-        line = (json.dumps({kind: data}) + "\n").encode()
+        line = _line({kind: data})
         try:
             while line:
                 line = line[os.write(self._file, line) :]
         except OSError as error:
             raise _typed(error, self._path) from error
+
+
+def _line(data: Mapping[str, Any]) -> bytes:
+    """Write data as a line of JSON, in ASCII: no line is cut off in the middle of a letter, or ends in one."""
+    try:
+        return to_json(data, ensure_ascii=True, inf_nan_mode="constants") + b"\n"
+    except PydanticSerializationError:  # half a letter, which json writes as it is
+        return json.dumps(data).encode() + b"\n"
 
 
 def _open(path: Path, how: int) -> int:
