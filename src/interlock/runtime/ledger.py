@@ -137,7 +137,14 @@ class Ledger:
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Make the key of a call: equal for equal arguments in every process, and nothing can be read from it."""
-    return hashlib.sha256(_canonical((args, kwargs)).encode()).hexdigest()
+    return _hashed(_canonical((args, kwargs))) if args or kwargs else _NO_ARGUMENTS
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_NO_ARGUMENTS = _hashed("[[],{}]")
 
 
 def _canonical(value: Any) -> str:
@@ -160,6 +167,8 @@ def _canonical(value: Any) -> str:
 
 
 def _of_instance(value: Any) -> str:
+    if isinstance(value, type):
+        return render(value)
     if isinstance(value, bool | int | float | str):
         return json.dumps(value)
     if isinstance(value, Mapping):
@@ -168,8 +177,6 @@ def _of_instance(value: Any) -> str:
         return f"[{','.join(_canonical(item) for item in cast('Iterable[Any]', value))}]"
     if isinstance(value, set | frozenset):
         return f"({','.join(sorted(_canonical(item) for item in cast('Iterable[Any]', value)))})"
-    if isinstance(value, type):
-        return render(value)
     if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
         if not hasattr(value, "__dict__"):
             return _canonical(dataclasses.asdict(cast("Any", value)))

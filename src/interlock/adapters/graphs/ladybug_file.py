@@ -107,7 +107,9 @@ class LadybugFile:
         """Make these changes, all or none."""
         seen = foreseen(changes)
         await self._learn()
-        sought = [*self._sought_nodes(seen), *self._sought_edges(seen), *self._sought_around(seen)]
+        sought = [*self._sought_nodes(seen)]
+        if seen.edges or seen.around:
+            sought += [*self._sought_edges(seen), *self._sought_around(seen)]
         new = self._if_new(changes)
         if new is None:
             rows = await self._transaction().rows(*(asked for asked, _, _ in sought))
