@@ -80,7 +80,7 @@ class Lodging:
         Where one of the `first` finds something, the others are not run. Where they do not end in time the process is killed, and what
         was not committed is undone.
         """
-        # Where ladybug watches the time itself, it hands every statement to another thread and takes half as long again. That is for
+        # Where ladybug watches the time itself, it hands every statement to another thread and takes up to half as long again. That is for
         # what reads, which then does not cost the process; where a commit is late, the process is killed either way.
         timeout_ms = 0 if commits else max(1, int(within * 1000))
         wanted = {"statements": statements, "first": first, "timeout_ms": timeout_ms, "commits": commits}
