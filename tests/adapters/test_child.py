@@ -99,7 +99,8 @@ async def test_it_answers_in_a_thread_and_in_an_event_loop_however_long_that_is(
 def test_it_sees_what_it_is_given_and_nothing_else(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEY", "swordfish")
     monkeypatch.setenv("SHOP_NAME", "corner")
-    child = start("a secret", keeps=("SHOP_NA",))
+    child = start("a secret", keeps=("SHOP_NA",), sets={"SHOP_TILL": "open"})
+    assert child.hello["sees"]["SHOP_TILL"] == "open"
     assert {**child.hello, "sees": child.hello["sees"]["SHOP_NAME"]} == {
         "file": str(tmp_path / "file"),
         "has": "a secret",

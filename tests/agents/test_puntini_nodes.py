@@ -63,6 +63,7 @@ from interlock.agents.puntini.state import (
     StepPlanned,
     Unclear,
 )
+from interlock.agents.puntini.told import told_step
 from interlock.capabilities import ToolRequest
 from interlock.capabilities.graph_store import Changed, Node
 from interlock.capabilities.registry import GraphToolResult
@@ -182,8 +183,9 @@ async def planned(
     person: str = "",
 ) -> tuple[StepPlanned | NotPlanned, ScriptedModel]:
     model = ScriptedModel(*replies)
+    texts = tuple(told_step(one.call, one.result) for one in done)
     outcome = await plan_step(
-        "Add a and b.", spec, person, plan, signature, done, failures, retry_count, remedy, model=model, catalogue=GraphTools()
+        "Add a and b.", spec, person, plan, signature, len(done), texts, failures, retry_count, remedy, model=model, catalogue=GraphTools()
     )
     return outcome, model
 
@@ -321,6 +323,7 @@ async def test_what_a_call_did_is_kept_with_what_changed():
     outcome, registry = await called(GraphToolResult(tool="add_node", result={"changed": 1}, changed=changed))
     assert isinstance(outcome, Called)
     assert outcome.done == (Done(step=2, call=ADD, result={"changed": 1}, changed=changed),)
+    assert (outcome.steps, outcome.told) == (2, (told_step(ADD, {"changed": 1}),))
     assert (outcome.tool_result.status, outcome.tool_result.error) == ("success", None)
     assert registry.called == [("mine", ToolRequest(tool="add_node", args={"label": "Task", "key": "a"}))]
 
@@ -328,7 +331,7 @@ async def test_what_a_call_did_is_kept_with_what_changed():
 async def test_an_error_of_a_tool_is_an_error_and_not_something_done():
     outcome, _ = await called(GraphToolResult(tool="add_node", error="No.", code="not_found"))
     assert isinstance(outcome, Called)
-    assert outcome.done == ()
+    assert (outcome.done, outcome.steps, outcome.told) == ((), 1, ())
     assert (outcome.tool_result.status, outcome.tool_result.error, outcome.tool_result.error_type) == ("error", "No.", "not_found")
 
 

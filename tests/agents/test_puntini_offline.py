@@ -37,7 +37,7 @@ def parsed(goal: str, person: str = "") -> ParsedGoal:
 
 def planned(goal: str, step: int, *, error: str = "", tool: str = "cypher_query", person: str = "") -> StepPlan:
     failures = [Failure(node="evaluate", step=step, tool=tool, error_type=error, message="m")] if error else []
-    told = planning(goal, None, TOOLS, person=person, done=(), failures=failures, attempt=1 + len(failures))
+    told = planning(goal, None, TOOLS, person=person, steps=0, done=(), failures=failures, attempt=1 + len(failures))
     return RULES.decide([Message(role="user", text=json.dumps({**json.loads(told), "step": step}))], StepPlan)
 
 

@@ -48,13 +48,14 @@ class Child:
         *,
         needs: str,
         keeps: tuple[str, ...] = _NEEDED,
+        sets: Mapping[str, str] | None = None,
         within: float = _START_S,
         most: int = _ANY,
     ) -> None:
         """Start a program, a module that imports nothing of ours and the package that it needs, on a file, and hear what it says.
 
         What it is `given` is not on its command line, which others can see. Of the environment it gets the variables that begin with
-        what it `keeps`. No answer may have more bytes than `most`.
+        what it `keeps`, and those that it `sets`. No answer may have more bytes than `most`.
         """
         self._most = most
         self._owner = os.getpid()
@@ -67,7 +68,7 @@ class Child:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if name.startswith(keeps)},
+                env={name: value for name, value in os.environ.items() if name.startswith(keeps)} | dict(sets or {}),
                 start_new_session=True,  # Ctrl-C is for us
             )
         weakref.finalize(self, _end, self._process, self._line, self._owner)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import TypeAdapter
-from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator
+from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, from_json
 
 from interlock.contract.values import ValidationError, changed_schema, make_record, reasons, strip_schema
 from interlock.errors import RecordInvalid, StateUnstorable
@@ -41,7 +41,7 @@ class Codec(Generic[T]):
         try:
             text = self._serializer.to_json(value, warnings="error")
             if self._validator.validate_json(text) == value:
-                return json.loads(text)
+                return from_json(text)
         except Exception as error:
             raise StateUnstorable(f"A value of class '{type(value).__name__}' cannot be recorded: {type(error).__name__}.") from error
         raise StateUnstorable(f"A value of class '{type(value).__name__}' cannot be recorded: it would come back as something else.")

@@ -6,16 +6,17 @@ import collections.abc
 import dataclasses
 import enum
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias, cast, get_origin
+from typing import Annotated, Any, TypeAlias, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
-from interlock.contract.codec import Write, writer
+from interlock.contract.codec import Codec, Write, writer
 from interlock.contract.labels import Label, is_secret
 from interlock.contract.shapes import covers, hints, is_record, parts, peel
 from interlock.contract.values import (
@@ -102,6 +103,9 @@ class Field:
 
     def reduce(self, current: Any, update: Any) -> Any:
         """Put a value that was written together with the one that is there, and hold the sum to the field's type."""
+        return operator.add(current, update) if self._joins else self._reduce(current, update)
+
+    def _reduce(self, current: Any, update: Any) -> Any:
         reducer = cast("Reducer", self.reducer)
         try:
             made = attempt(self._validate, reducer(current, update))
@@ -114,7 +118,7 @@ class Field:
 
     def reduce_stored(self, current: Any, update: Any) -> Any:
         """Do the same with what comes from a store, or over a wire."""
-        return self.reduce(current, self.restore(update))
+        return self._reduce(current, self.restore(update))
 
     def restore(self, value: Any) -> Any:
         """Turn a stored value back into the declared type: a store keeps lists for tuples and dicts for records."""
@@ -123,6 +127,21 @@ class Field:
             secret = frozenset({self.name} if is_secret(self.declared) else ())
             raise StateIncompatible(f"The stored state does not fit: {reasons(found, secret=secret)}.")
         return found[self.name]
+
+    @cached_property
+    def codec(self) -> Codec[Any]:
+        """Turn the field's values into JSON data and back."""
+        return Codec(self.annotated)
+
+    @cached_property
+    def _joins(self) -> bool:
+        """Whether it is enough that both parts were validated: sequences of any length, put one after the other.
+
+        To validate them again with every part would take longer the more there are.
+        """
+        origin, args = get_origin(self.hint), get_args(self.hint)
+        is_sequence = origin is list or (origin is tuple and args[-1:] == (Ellipsis,))
+        return self.reducer is operator.add and is_sequence and self.annotated is self.hint
 
     @cached_property
     def _restore(self) -> Validator:

@@ -266,7 +266,7 @@ def _model_copier(kind: type[BaseModel]) -> Copier:
 _COPIERS: dict[type[Any], Copier] = {
     dict: lambda value: {key: item if type(item) in ATOMS else detached(item) for key, item in value.items()},
     list: lambda value: [item if type(item) in ATOMS else detached(item) for item in value],
-    tuple: lambda value: tuple([detached(item) for item in value]),
+    tuple: lambda value: tuple([detached(item) for item in value]) if value else value,
     set: lambda value: {detached(item) for item in value},
     frozenset: lambda value: frozenset([detached(item) for item in value]),
 }

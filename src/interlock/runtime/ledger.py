@@ -12,7 +12,8 @@ import hashlib
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -66,10 +67,10 @@ class Place:
 class Note:
     """One call on its way: what is known of it, or where to write what comes of it."""
 
-    def __init__(self, made: Entry, known: Entry | None, keep: Callable[[Entry], None] | None, place: Place | None) -> None:
+    def __init__(self, make: Callable[..., Entry], known: Entry | None, keep: Callable[[Entry], None] | None, place: Place | None) -> None:
         self.known = known
         self._place = place
-        self._made = made
+        self._make = make
         self._keep = keep
         self._told: list[str] = []
 
@@ -97,7 +98,7 @@ class Note:
         """Keep what came of the call."""
         if self._keep is not None:
             said = None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
-            self._keep(replace(self._made, told=tuple(self._told), result=result, error=said))
+            self._keep(self._make(told=tuple(self._told), result=result, error=said))
 
 
 class Ledger:
@@ -124,9 +125,9 @@ class Ledger:
         known = self._known.get((node, capability, method, key))
         if not known and self._complete:
             raise ReplayDiverged(f"'{capability}.{method}' is called with arguments that the record does not have here.")
-        made = Entry(turn=self._turn, sequence=self._sequence, node=node, capability=capability, method=method, key=key)
+        make = partial(Entry, turn=self._turn, sequence=self._sequence, node=node, capability=capability, method=method, key=key)
         found = known.popleft() if known else None
-        return Note(made, found, self._keep, None if found is None else Place(self._waiting, found))
+        return Note(make, found, self._keep, None if found is None else Place(self._waiting, found))
 
     @property
     def unused(self) -> list[Entry]:
@@ -136,27 +137,62 @@ class Ledger:
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Make the key of a call: equal for equal arguments in every process, and nothing can be read from it."""
-    return hashlib.sha256(_canonical([list(args), kwargs]).encode()).hexdigest()
+    return _hashed(_canonical((args, kwargs))) if args or kwargs else _NO_ARGUMENTS
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_NO_ARGUMENTS = _hashed("[[],{}]")
 
 
 def _canonical(value: Any) -> str:
-    """Write a value in one way only."""
-    if type(value) is str:
+    """Write a value in one way only.
+
+    What most arguments are made of comes first, by its exact class: to ask of each what it is an instance of takes most of the time.
+    """
+    kind = cast("type[Any]", type(value))
+    if kind is str:
         return _text(value)
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None:
+        return "null"
+    if kind is tuple or kind is list:
+        return f"[{','.join([_canonical(item) for item in value])}]"
+    if kind is dict:
+        return _pairs(cast("dict[Any, Any]", value))
+    if kind in _RECORDS:
+        return _pairs(value.__dict__)
+    return _of_instance(value)
+
+
+def _of_instance(value: Any) -> str:
+    if isinstance(value, type):
+        return render(value)
+    if isinstance(value, bool | int | float | str):
         return json.dumps(value)
     if isinstance(value, Mapping):
-        pairs = sorted((_canonical(key), _canonical(item)) for key, item in cast("Mapping[Any, Any]", value).items())
-        return f"{{{','.join(f'{key}:{item}' for key, item in pairs)}}}"
+        return _pairs(cast("Mapping[Any, Any]", value))
     if isinstance(value, list | tuple):
         return f"[{','.join(_canonical(item) for item in cast('Iterable[Any]', value))}]"
     if isinstance(value, set | frozenset):
         return f"({','.join(sorted(_canonical(item) for item in cast('Iterable[Any]', value)))})"
-    if isinstance(value, type):
-        return render(value)
     if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
-        return _canonical(vars(value) if hasattr(value, "__dict__") else dataclasses.asdict(cast("Any", value)))
+        if not hasattr(value, "__dict__"):
+            return _canonical(dataclasses.asdict(cast("Any", value)))
+        _RECORDS.add(type(value))
+        return _pairs(vars(value))
     return json.dumps(to_jsonable_python(value, bytes_mode="base64"))
+
+
+_RECORDS: set[type[Any]] = set()
+"""Classes that are known to be records with a dict."""
+
+
+def _pairs(value: Mapping[Any, Any]) -> str:
+    pairs = [(_canonical(key), _canonical(item)) for key, item in value.items()]
+    pairs.sort()
+    return f"{{{','.join([f'{key}:{item}' for key, item in pairs])}}}"
 
 
 def recorded_error(error: dict[str, str]) -> InterlockError:

@@ -18,10 +18,10 @@ from typing import Any, Literal, Self, cast
 
 import regex
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from interlock.contract import Graph
-from interlock.contract.codec import Codec
 from interlock.contract.values import ValidationError, reasons
 from interlock.errors import BudgetExceeded, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime.agent import Agent
@@ -61,7 +61,7 @@ class Heading:
             role=order.role,
             session=order.session,
             turn=order.turn,
-            given={name: _codec(order.graph, name).encode(value) for name, value in order.given.items()},
+            given={name: order.graph.state.fields[name].codec.encode(value) for name, value in order.given.items()},
             limits=limits,
             redact=redact,
         )
@@ -70,7 +70,7 @@ class Heading:
         """Return what the turn was about, for this graph."""
         if graph.name != self.graph or not self.given.keys() <= set(graph.state.takes):
             raise RecordInvalid(f"The record is of graph '{self.graph}', which '{graph.name}' is not.")
-        given = {name: _codec(graph, name).decode(value) for name, value in self.given.items()}
+        given = {name: graph.state.fields[name].codec.decode(value) for name, value in self.given.items()}
         return Order(
             agent=self.agent,
             graph=graph,
@@ -83,10 +83,6 @@ class Heading:
             pauses=agent.pauses,
             partial=agent.partial,
         )
-
-
-def _codec(graph: Graph, name: str) -> Codec[Any]:
-    return Codec(graph.state.fields[name].annotated)
 
 
 class Result(TypedDict):
@@ -188,12 +184,20 @@ class Recorder:
         self._write("ending", vars(ending))
 
     def _write(self, kind: str, data: Mapping[str, Any]) -> None:
-        line = (json.dumps({kind: data}) + "\n").encode()
+        line = _line({kind: data})
         try:
             while line:
                 line = line[os.write(self._file, line) :]
         except OSError as error:
             raise _typed(error, self._path) from error
+
+
+def _line(data: Mapping[str, Any]) -> bytes:
+    """Write data as a line of JSON, in ASCII: no line is cut off in the middle of a letter, or ends in one."""
+    try:
+        return to_json(data, ensure_ascii=True, inf_nan_mode="constants") + b"\n"
+    except PydanticSerializationError:  # half a letter, which json writes as it is
+        return json.dumps(data).encode() + b"\n"
 
 
 def _open(path: Path, how: int) -> int:

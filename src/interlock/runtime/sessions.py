@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from interlock.contract import Graph
-from interlock.contract.codec import Codec
 from interlock.contract.state import Values
 from interlock.errors import InterlockError
 from interlock.runtime.ledger import Ledger, key_of, recorded_error
@@ -84,13 +83,16 @@ class KeptSession:
             self._version = kept.version
             if ledger is None:
                 return values
-            return {"version": kept.version, "values": {name: self._codec(name).encode(value) for name, value in values.items()}}
+            return {
+                "version": kept.version,
+                "values": {name: self._state.fields[name].codec.encode(value) for name, value in values.items()},
+            }
 
         if ledger is None:
             return await load()
         known = await _once(ledger, "load", (self._session,), load)
         self._version = known["version"]
-        return {name: self._codec(name).decode(value) for name, value in known["values"].items()}
+        return {name: self._state.fields[name].codec.decode(value) for name, value in known["values"].items()}
 
     async def save(self, state: Mapping[str, Any], ledger: Ledger | None) -> None:
         """Keep what this turn leaves."""
@@ -109,9 +111,6 @@ class KeptSession:
         if self._store is None:
             raise AssertionError  # pragma: no cover - a ledger that is complete refuses what it does not hold
         return self._store
-
-    def _codec(self, name: str) -> Codec[Any]:
-        return Codec(self._state.fields[name].annotated)
 
 
 async def _once(ledger: Ledger, method: str, args: tuple[Any, ...], make: Callable[[], Awaitable[Any]]) -> Any:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from interlock.adapters.child import Child
-from interlock.adapters.graphs import ladybug_file
+from interlock.adapters.graphs import ladybug_file, transaction
 from interlock.adapters.graphs.bolt import BoltGraphs, open_bolt
 from interlock.adapters.graphs.ladybug import LadybugGraphs, open_ladybug
 from interlock.adapters.graphs.ladybug_file import LadybugFile
@@ -667,6 +667,18 @@ async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(
         await left
     assert await waits == (node("a", x=1),)
     assert (await file.apply(add("b", x=3))).nodes_added == (node("b", x=3),)
+
+
+@pytest.mark.parametrize("step", [(add("b", x=2),), (add("b", x=2), add("c", "Fresh"))], ids=["one statement", "a transaction"])
+async def test_a_step_that_is_late_is_not_done(file: Kept, step: tuple[Change, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    await file.apply(add("a", x=1))
+    os.kill(process_of(file), signal.SIGSTOP)
+    with monkeypatch.context() as hurry:
+        hurry.setattr(transaction, "_WRITE_S", 0.05)
+        with pytest.raises(StoreUnavailable, match="in time"):
+            await file.apply(*step)
+    assert await file.nodes() == (node("a", x=1),)
+    assert (await file.apply(*step)).nodes_added[0] == node("b", x=2)
 
 
 async def test_what_is_new_is_added_in_one_way_to_the_process_and_back(file: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

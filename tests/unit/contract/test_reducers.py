@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from annotated_types import Len
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.graph.message import add_messages
 
 from interlock import END, Graph, Interlock, Outcome, Settings, Untrusted, node
+from interlock.contract.state import read_fields
 from interlock.engine import EngineName
+from interlock.errors import ContractViolation
 
 
 @dataclass(frozen=True)
@@ -243,3 +246,64 @@ async def test_a_failed_turn_tells_the_state_that_was_reached_when_a_reducer_wor
     assert result.error is not None
     assert result.error.code == "node_failed"
     assert result.state == {"numbers": [1, 2]}
+
+
+class Joined(TypedDict, total=False):
+    few: Annotated[list[str], Len(0, 2), operator.add]
+    many: Annotated[tuple[Message, ...], operator.add]
+    words: Annotated[list[dict[str, int]], operator.add]
+
+
+class Few(Outcome):
+    few: list[str]
+
+
+class Many(Outcome):
+    many: tuple[Message, ...]
+    words: list[dict[str, int]]
+
+
+async def write_few() -> Few:
+    return Few(few=["b", "c"])
+
+
+async def test_a_sum_of_two_parts_that_fit_is_refused_where_it_does_not_fit_itself(engine: EngineName):
+    graph = Graph("few", state=Joined, entry=write_few, nodes=[node(write_few, goes={Few: END})])
+    result = await Interlock(Settings(engine=engine)).run(graph, {"few": ["a"]})
+    assert result.error is not None
+    assert (result.error.code, result.error.node) == ("contract_violation", "write_few")
+    assert result.state["few"] == ["a"]
+
+
+async def write_many(words: list[dict[str, int]]) -> Many:
+    for word in words:
+        word["n"] += 1
+    return Many(many=(Message("2", "b"),), words=words)
+
+
+async def read_many(many: tuple[Message, ...], words: list[dict[str, int]]) -> Many:
+    for word in words:
+        word["n"] += 1
+    return Many(many=many[:1], words=[])
+
+
+async def test_parts_that_are_put_together_are_shared_with_nobody(engine: EngineName):
+    graph = Graph(
+        "many",
+        state=Joined,
+        entry=write_many,
+        nodes=[node(write_many, goes={Many: read_many}), node(read_many, goes={Many: END})],
+    )
+    given = {"many": (Message("1", "a"),), "words": [{"n": 1}]}
+    result = await Interlock(Settings(engine=engine)).run(graph, given)
+    assert result.error is None
+    assert result.state["many"] == (Message("1", "a"), Message("2", "b"), Message("1", "a"))
+    assert result.state["words"] == [{"n": 1}, {"n": 2}]
+    assert given["words"] == [{"n": 1}]
+
+
+def test_what_comes_from_a_store_is_validated_with_what_it_is_added_to():
+    many = read_fields(Joined)[0]["many"]
+    assert many.reduce_stored((Message("1", "a"),), [{"id": "2", "text": "b"}]) == (Message("1", "a"), Message("2", "b"))
+    with pytest.raises(ContractViolation, match="'many'"):
+        many.reduce_stored(({"id": "1"},), ())

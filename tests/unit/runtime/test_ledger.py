@@ -180,6 +180,12 @@ def test_every_argument_has_a_key_which_tells_nothing(argument: Any):
     assert set(key) <= set("0123456789abcdef")
 
 
+def test_a_key_is_what_it_was_when_the_turn_was_written_down():
+    first = key_of((ARGUMENTS,), {"by_name": Shape(name="s", points=[Point(1, 2.0)])})
+    assert first == "61f6154bca15b98255ed2e7deeab180b15acecea18f33db4c69ab154a61cc5dd"
+    assert first == key_of((ARGUMENTS,), {"by_name": Shape(name="s", points=[Point(1, 2.0)])}), "also for classes that were seen before"
+
+
 @given(st.lists(st.integers(min_value=0, max_value=5).map(lambda number: number * 8), min_size=2, unique=True), st.randoms())
 def test_a_set_has_the_same_key_whatever_its_order(numbers: list[int], random: Any):
     shuffled = list(numbers)

@@ -33,6 +33,7 @@ from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import CapabilityError, MediaMalformed, ModelTimeout, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime import budget
+from interlock.runtime.ledger import Entry
 from interlock.runtime.record import Recorder, Replay, read_record
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
@@ -542,6 +543,19 @@ async def test_an_input_that_cannot_be_recorded_is_typed_and_makes_no_file(tmp_p
         await Interlock(Settings()).run(graph, {"number": float("nan")}, record=tmp_path / "turn.jsonl")
     assert caught.value.code == "state_unstorable"
     assert not (tmp_path / "turn.jsonl").exists()
+
+
+@pytest.mark.parametrize("text", ["plain", "\u00e9\u2028\x85\U0001f600", "half a letter: \ud800", "\r\n\0"], ids=ascii)
+def test_whatever_is_written_down_is_one_line_of_ascii(text: str, tmp_path: Path):
+    path = tmp_path / "record"
+    entry = Entry(
+        turn="t", sequence=1, node="n", capability="C", method="m", key="k", told=(text,), result=[text, float("inf"), 10**30, 0.1]
+    )
+    with Recorder(path, os.open(path, os.O_CREAT | os.O_WRONLY)) as recorder:
+        recorder.keep(entry)
+        recorder.keep(entry)
+    lines = path.read_text(encoding="ascii").splitlines()
+    assert [json.loads(line) for line in lines] == [{"entry": vars(entry) | {"told": [text]}}] * 2
 
 
 async def _say_number(number: float) -> Done:

@@ -121,10 +121,10 @@ def tokens(text: str) -> list[Token]:
 
 def is_name(name: str) -> bool:
     """Say whether a name has only letters, digits and underscores, written in one way only, and no digit first."""
-    return (
-        len(name) <= MAX_NAME
-        and name.replace("_", "a").isidentifier()
-        and not any(unicodedata.category(letter) == "Pc" for letter in name if letter != "_")
+    if len(name) > MAX_NAME or not name.replace("_", "a").isidentifier():
+        return False
+    return name.isascii() or (
+        not any(unicodedata.category(letter) == "Pc" for letter in name if letter != "_")
         and unicodedata.is_normalized("NFC", name)
         and _UNSEEN.search(name) is None
     )

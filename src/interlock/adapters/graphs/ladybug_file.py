@@ -24,6 +24,7 @@ __all__ = ["LadybugFile"]
 
 _PAGE = 500
 _SMALL = 100  # changes
+_NOTHING = Changed()
 _EDGE = f"RETURN a.{KEY}, e, b.{KEY}"
 _Sought = tuple[Asked, Table, tuple[str, str] | None]
 """A statement, the table that it reads, and the labels at the ends of its edges, if it has edges."""
@@ -35,7 +36,7 @@ class LadybugFile:
     def __init__(self, path: Path, *, name: str, timeout_s: float, max_bytes: int) -> None:
         self.baton = Baton()
         self.is_left = False
-        self._path, self._name = path, name
+        self._path, self._log, self._name = path, path.with_name(f"{path.name}.wal"), name
         self._timeout_s, self._max_bytes = timeout_s, max_bytes
         self._lodging: Lodging | None = None
         self._tables = Tables()
@@ -106,7 +107,9 @@ class LadybugFile:
         """Make these changes, all or none."""
         seen = foreseen(changes)
         await self._learn()
-        sought = [*self._sought_nodes(seen), *self._sought_edges(seen), *self._sought_around(seen)]
+        sought = [*self._sought_nodes(seen)]
+        if seen.edges or seen.around:
+            sought += [*self._sought_edges(seen), *self._sought_around(seen)]
         new = self._if_new(changes)
         if new is None:
             rows = await self._transaction().rows(*(asked for asked, _, _ in sought))
@@ -126,7 +129,7 @@ class LadybugFile:
             changed = settled(changes, {}, {})
         except CapabilityError:
             return None
-        return changed if changed != Changed() and self._tables.take(changed) else None
+        return changed if changed != _NOTHING and self._tables.take(changed) else None
 
     async def _added(self, new: Changed, sought: list[_Sought]) -> list[list[list[Any]]]:
         """Add what is new unless something of it is there, and return what is: one way to the process and back."""
@@ -149,7 +152,7 @@ class LadybugFile:
         return self._lodging
 
     def _transaction(self) -> Transaction:
-        return Transaction(self._opened, self._path, name=self._name)
+        return Transaction(self._opened, self._log, name=self._name)
 
     async def _learn(self) -> None:
         """Find out which tables there are, unless that is known."""

@@ -207,8 +207,7 @@ def _checked(properties: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 async def _applied(store: GraphStore, graph: str, change: Change) -> Found:
     changed = await store.apply(graph, (change,))
-    parts = [len(getattr(changed, field.name)) for field in dataclasses.fields(changed)]
-    return {"changed": sum(parts)}, changed
+    return {"changed": sum(map(len, vars(changed).values()))}, changed
 
 
 async def _ends(store: GraphStore, graph: str, edge: _EdgeMatch) -> tuple[NodeRef, NodeRef]:

@@ -181,6 +181,8 @@ class _State:
 
 
 def _difference(before: Mapping[R, T], after: Mapping[R, T]) -> tuple[tuple[T, ...], tuple[T, ...], tuple[T, ...]]:
+    if not before:
+        return tuple(after.values()), (), ()
     added = tuple(one for ref, one in after.items() if ref not in before)
     changed = tuple(one for ref, one in after.items() if ref in before and not _is_same(before[ref], one))
     return added, changed, tuple(one for ref, one in before.items() if ref not in after)

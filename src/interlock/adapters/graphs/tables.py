@@ -7,7 +7,6 @@ in the column `interlock_kept`, as JSON, and counts for as long as the column be
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -126,12 +125,15 @@ class Tables:
 
     def take(self, changed: Changed) -> bool:
         """Tell whether all that a step adds has its table, and that its columns."""
-        nodes = ((self.nodes.get(node.label), node) for node in changed.nodes_added)
-        edges = ((self.edges.get(edge.relationship), edge) for edge in changed.edges_added)
-        ends = ((self.edges.get(edge.relationship), self.ends(edge.start.label, edge.end.label)) for edge in changed.edges_added)
-        return all(table is not None and not table.missing([one.properties]) for table, one in itertools.chain(nodes, edges)) and all(
-            table is not None and end in table.ends for table, end in ends
-        )
+        for node in changed.nodes_added:
+            table = self.nodes.get(node.label)
+            if table is None or table.missing([node.properties]):
+                return False
+        for edge in changed.edges_added:
+            table = self.edges.get(edge.relationship)
+            if table is None or table.missing([edge.properties]) or self.ends(edge.start.label, edge.end.label) not in table.ends:
+                return False
+        return True
 
     def add(self, says: str, *, is_edges: bool) -> Table:
         """Make a table, by a name that is free: ladybug has one for labels and relationships, in upper or lower case."""

@@ -18,14 +18,14 @@ _AT_ONCE = 5_000  # rows, keys and statements
 
 
 class Transaction:
-    """Changes a file, whole or not at all. It begins with the first statement that goes out.
+    """Changes a file, whole or not at all; `log` is where ladybug writes first. It begins with the first statement that goes out.
 
     What is read before the first change is read outside of it: nobody else can change the file, and a single statement that changes it
     is a transaction by itself. That is a third of what BEGIN, the statement and COMMIT take.
     """
 
-    def __init__(self, lodging: Lodging, path: Path, *, name: str) -> None:
-        self._lodging, self._path, self._name = lodging, path, name
+    def __init__(self, lodging: Lodging, log: Path, *, name: str) -> None:
+        self._lodging, self._log, self._name = lodging, log, name
         self._waiting: list[Statement] = []
         self._has_begun = False
 
@@ -77,15 +77,14 @@ class Transaction:
     @contextmanager
     def _whole(self) -> Generator[None]:
         """Where a commit fails, cut off what was written of it, or the file could not be opened again."""
-        log = self._path.with_name(f"{self._path.name}.wal")
-        before = _size(log)
+        before = _size(self._log)
         try:
             yield
         except BaseException:
             self._lodging.kill()
-            is_merging = self._path.with_name(f"{self._path.name}.shadow").exists()
-            if not is_merging and _size(log) > before:
-                os.truncate(log, before)
+            is_merging = self._log.with_suffix(".shadow").exists()
+            if not is_merging and _size(self._log) > before:
+                os.truncate(self._log, before)
             raise
 
     async def _sent(self, statements: list[Statement], *, commits: bool) -> list[list[list[Any]]]:

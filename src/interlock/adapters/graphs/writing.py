@@ -26,11 +26,22 @@ class Writing:
 
     async def keep(self, changed: Changed) -> None:
         """Write it all, removals first."""
+        if changed.edges_removed or changed.nodes_removed:
+            self._remove(changed)
+        if changed.nodes_added or changed.nodes_changed:
+            await self._keep_nodes(changed)
+        if changed.edges_added or changed.edges_changed:
+            await self._keep_edges(changed)
+
+    def _remove(self, changed: Changed) -> None:
         tables = self._tables
         for (says, start, end), some in by_table(changed.edges_removed).items():
             self._remove_edges(tables.edges[says], self._ends(start, end), some)
         for label, some in grouped((node.label, node) for node in changed.nodes_removed).items():
             self._remove_nodes(tables.nodes[label], some)
+
+    async def _keep_nodes(self, changed: Changed) -> None:
+        tables = self._tables
         for label, some in grouped((node.label, node) for node in changed.nodes_added).items():
             table = tables.nodes.get(label) or self._new_nodes(label)
             await self._grow(table, some)
@@ -38,13 +49,15 @@ class Writing:
         for label, some in grouped((node.label, node) for node in changed.nodes_changed).items():
             await self._grow(tables.nodes[label], some)
             self._set_nodes(tables.nodes[label], some)
+
+    async def _keep_edges(self, changed: Changed) -> None:
         for (says, start, end), some in by_table(changed.edges_added).items():
             table, ends = self._joined(says, start, end)
             await self._grow(table, some)
             self._create_edges(table, ends, some)
         for (says, _, _), some in by_table(changed.edges_changed).items():
-            await self._grow(tables.edges[says], some)
-            self._set_edges(tables.edges[says], some)
+            await self._grow(self._tables.edges[says], some)
+            self._set_edges(self._tables.edges[says], some)
 
     # Tables and columns.
 

@@ -44,7 +44,7 @@ from interlock.agents.puntini.state import (
     StepPlanned,
     Unclear,
 )
-from interlock.agents.puntini.told import planning, told_goal
+from interlock.agents.puntini.told import planning, told_goal, told_step
 from interlock.capabilities import Clock, Human, Model, Patience, Question, ToolRequest
 from interlock.capabilities.registry import ToolCatalogue, ToolRegistry
 from interlock.errors import ModelOutputInvalid, ModelTimeout, ModelUnavailable, ToolInputInvalid
@@ -87,7 +87,8 @@ async def plan_step(
     person: str,
     step_plan: StepPlan | None,
     tool_signature: ToolSignature | None,
-    done: tuple[Done, ...],
+    steps: int,
+    told: tuple[str, ...],
     failures: tuple[Failure, ...],
     retry_count: int,
     remedy: Remedy,
@@ -97,16 +98,14 @@ async def plan_step(
 ) -> StepPlanned | NotPlanned:
     """Plan the next step; the model sees more with every attempt. A call that failed by chance is planned again as it was."""
     if remedy == "repeat" and tool_signature is not None:
-        again = step_plan or StepPlan(step_number=len(done) + 1, tool_signature=tool_signature, is_final_step=True)
+        again = step_plan or StepPlan(step_number=steps + 1, tool_signature=tool_signature, is_final_step=True)
         return StepPlanned(step_plan=again, tool_signature=tool_signature)
     names = await catalogue.names()
-    payload = planning(goal, goal_spec, names, person=person, done=done, failures=failures, attempt=retry_count + 1)
+    payload = planning(goal, goal_spec, names, person=person, steps=steps, done=told, failures=failures, attempt=retry_count + 1)
     try:
         plan = (await model.decide(_PROMPTS.asked(payload, "step"), schema=StepPlan)).value
     except _MODEL as error:
-        failure = Failure(
-            node="plan_step", step=len(done), tool="", error_type=error.code, message=error.message, transient=error.transient
-        )
+        failure = Failure(node="plan_step", step=steps, tool="", error_type=error.code, message=error.message, transient=error.transient)
         return NotPlanned(failures=(failure,), retry_count=retry_count + 1)
     return StepPlanned(step_plan=plan, tool_signature=plan.tool_signature)
 
@@ -146,8 +145,10 @@ async def call_tool(
     if came.transient:
         failure = _failure_of("call_tool", result, steps, transient=True)
         return NotCalled(tool_result=result, failures=(failure,), retry_count=retry_count + 1)
+    if came.error is not None:
+        return Called(tool_result=result, done=(), steps=steps, told=())
     step = Done(step=steps + 1, call=wanted, result=came.result, changed=came.changed)
-    return Called(tool_result=result, done=(step,) if came.error is None else (), steps=steps + (came.error is None))
+    return Called(tool_result=result, done=(step,), steps=steps + 1, told=(told_step(wanted, came.result),))
 
 
 async def evaluate(

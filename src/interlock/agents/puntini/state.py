@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -27,20 +28,9 @@ __all__ = [
     "StepFailed",
     "StepPlanned",
     "Unclear",
-    "appended",
 ]
 
 Remedy = Literal["none", "replan", "repeat", "escalate"]
-
-
-def appended(values: tuple[Done, ...], new: tuple[Done, ...]) -> tuple[Done, ...]:
-    """Add what was done."""
-    return (*values, *new)
-
-
-def added(values: tuple[Failure, ...], new: tuple[Failure, ...]) -> tuple[Failure, ...]:
-    """Add what went wrong."""
-    return (*values, *new)
 
 
 @dataclass
@@ -57,10 +47,12 @@ class PuntiniState:
     step_plan: Annotated[StepPlan | None, Untrusted] = None
     tool_signature: Annotated[ToolSignature | None, Untrusted] = None
     tool_result: Annotated[ToolResult | None, Untrusted] = None
-    done: Annotated[tuple[Done, ...], Untrusted, appended] = ()
+    done: Annotated[tuple[Done, ...], Untrusted, operator.add] = ()
     steps: Annotated[int, Trusted] = 0
     """How many of them there are: most nodes need no more, and what they read is copied."""
-    failures: Annotated[tuple[Failure, ...], Untrusted, added] = ()
+    told: Annotated[tuple[str, ...], Untrusted, operator.add] = ()
+    """What a model is told of them: texts, which are not copied for every step that is planned."""
+    failures: Annotated[tuple[Failure, ...], Untrusted, operator.add] = ()
     retry_count: Annotated[int, Trusted] = 0
     diagnosis: Annotated[Diagnosis | None, Untrusted] = None
     remedy: Annotated[Remedy, Control] = "none"
@@ -127,6 +119,7 @@ class Called(Outcome):
     tool_result: ToolResult
     done: tuple[Done, ...]
     steps: int
+    told: tuple[str, ...]
 
 
 class NotCalled(Outcome):
