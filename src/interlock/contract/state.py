@@ -103,7 +103,7 @@ class Field:
 
     def reduce(self, current: Any, update: Any) -> Any:
         """Put a value that was written together with the one that is there, and hold the sum to the field's type."""
-        return operator.add(current, update) if self._joins else self._reduce(current, update)
+        return operator.add(current, update) if self.joins else self._reduce(current, update)
 
     def _reduce(self, current: Any, update: Any) -> Any:
         reducer = cast("Reducer", self.reducer)
@@ -134,7 +134,7 @@ class Field:
         return Codec(self.annotated)
 
     @cached_property
-    def _joins(self) -> bool:
+    def joins(self) -> bool:
         """Whether it is enough that both parts were validated: sequences of any length, put one after the other.
 
         To validate them again with every part would take longer the more there are.
@@ -210,6 +210,8 @@ class State:
         self._admits_copies = all(copied_by_validation(fields[name].hint) for name in taken)
         self.names = frozenset(fields)
         self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
+        self.mixed = frozenset(name for name in self.reduced if not fields[name].joins)
+        """The fields whose reducers might change what they are handed."""
         self.secret = frozenset(name for name, field in fields.items() if is_secret(field.declared))
 
     @cached_property

@@ -92,7 +92,7 @@ class Budget:
             return BudgetExceeded(f"The turn took all of its {most} steps without ending (max_steps).")
         if self._ran_out is not None and not self._ran_out.in_a_step and taken >= self._ran_out.after_steps:
             return self._time_is_up()
-        return None if self.until is None else self.out_of_time()
+        return None if self.until is None or self.now() < self.until else self._time_is_up()
 
     def ask_model(self) -> Heard:
         """Begin a call of a model."""

@@ -67,7 +67,7 @@ def _calling(method: Method | GraphMethod) -> Callable[..., Any]:
 def _streaming(method: Method) -> Callable[..., Any]:
     def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         opened = Stream(method, self._scope, args, kwargs)
-        self._scope.streams.append(opened)
+        self._scope.leave_open(opened)
         return opened
 
     return stream
@@ -104,7 +104,9 @@ class Gate:
         adapters: dict[type, object] = {**(grants or {}), **inner, **made_of}
         is_open = grants is not None
         handles = {capability: _handle_class(capability, adapters.get(capability), is_open=is_open) for capability in graph.capabilities}
-        self._handles = {node.name: {grant.parameter: handles[grant.capability] for grant in node.grants} for node in graph.nodes.values()}
+        self._handles = {
+            node.name: tuple((grant.parameter, handles[grant.capability]) for grant in node.grants) for node in graph.nodes.values()
+        }
         self.names: frozenset[str] = graph.state.names.union(*(ready.gate.names for ready in inner.values()))
         """The names of all fields, those of inner graphs too."""
         self._graph = graph
@@ -123,7 +125,10 @@ class Gate:
 
     def open(self, node: Node, scope: Scope) -> dict[str, Any]:
         """Return the keyword arguments that a node is granted."""
-        return {parameter: handle(scope) for parameter, handle in self._handles[node.name].items()}
+        opened: dict[str, Any] = {}
+        for parameter, handle in self._handles[node.name]:  # a comprehension takes longer than what it would do here
+            opened[parameter] = handle(scope)
+        return opened
 
 
 def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> list[Problem]:

@@ -294,7 +294,7 @@ class Method(Declared):
         """Return what a call asks for and the type of its result: by the class that it is handed, if it is handed one."""
         if self._asked is None:
             return None, self._hint
-        asked = self._bound(args, kwargs)[self._asked]
+        asked = kwargs[self._asked] if self._asked in kwargs else self._bound(args, kwargs)[self._asked]
         return asked, closed(self._hint, asked)
 
     def validator(self, args: Args, kwargs: Kwargs) -> Callable[[Any], Any]:

@@ -28,6 +28,7 @@ class Scope:
 
     __slots__ = (
         "_others",
+        "_streams",
         "_watch",
         "budget",
         "is_cancelled",
@@ -37,7 +38,6 @@ class Scope:
         "redactor",
         "run",
         "shared",
-        "streams",
         "task",
     )
 
@@ -51,9 +51,9 @@ class Scope:
         self.redactor = shared.redactor
         self.is_open = True
         self.is_cancelled = False
-        self.streams: list[Closing] = []
+        self._streams: list[Closing] | None = None
         self.task = asyncio.current_task()
-        self._others: set[asyncio.Task[Any]] = set()
+        self._others: set[asyncio.Task[Any]] | None = None
 
     def check_open(self, called: str) -> None:
         """Refuse what comes after the node has ended."""
@@ -96,25 +96,33 @@ class Scope:
         """Take note of a call that a task of the node's own makes; return the task then."""
         if task is self.task or task is None:
             return None
+        if self._others is None:  # as nearly always: most nodes make their calls themselves, and one after the other
+            self._others = set()
         self._others.add(task)
         return task
 
     def leave(self, task: asyncio.Task[Any] | None) -> None:
         """Forget a call."""
-        if task is not None:
+        if task is not None and self._others is not None:
             self._others.discard(task)
+
+    def leave_open(self, stream: Closing) -> None:
+        """Take note of a stream: it is closed with the node, if not before."""
+        if self._streams is None:
+            self._streams = []
+        self._streams.append(stream)
 
     @property
     def has_open_ends(self) -> bool:
-        return bool(self.streams or self._others)
+        return bool(self._streams or self._others)
 
     async def close(self) -> None:
         """End everything that the node left open: calls that its own tasks still make, and streams."""
-        others = [task for task in self._others if not task.done()]
+        others = [task for task in self._others or () if not task.done()]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        for stream in self.streams:
+        for stream in self._streams or ():
             try:
                 await stream.aclose()
             except Exception as error:  # noqa: BLE001 - the node has its outcome; what an adapter leaves behind is not its fault

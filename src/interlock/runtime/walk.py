@@ -102,7 +102,7 @@ class Walk:
         update, fields = step[1], self._graph.state
         if fields.secret:
             self.learn(update)
-        self.updates.append(detached(update) if fields.reduced else update)
+        self.updates.append(detached(update) if fields.mixed and not fields.mixed.isdisjoint(update) else update)
         if run is not None:
             run.end(hide(update, fields.secret), step[0].write)
         return step
