@@ -88,8 +88,9 @@ class Method(Declared):
 
     async def call(self, scope: Scope, args: Args, kwargs: Kwargs) -> Any:
         """Take a call through the gate."""
-        scope.check_open(self.called)
-        heard = await self.ask(scope)
+        if not scope.is_open:
+            scope.check_open(self.called)
+        heard = await self.ask(scope) if self._asks_model else None
         run = self.begin(scope, args, kwargs)
         task = scope.enter(asyncio.current_task())
         try:
@@ -116,6 +117,8 @@ class Method(Declared):
 
     def begin(self, scope: Scope, args: Args, kwargs: Kwargs) -> Run | None:
         """Let a call in, and tell whoever listens."""
+        if scope.run is None and not self._takes_secrets and self._event != "custom":
+            return None  # as nearly always
         shown: list[Any] = [*args, *kwargs.values()]
         if self._event == "custom":
             shown = self._custom(args, kwargs)  # also where nobody listens: how a node ends does not depend on that
