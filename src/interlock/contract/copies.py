@@ -28,7 +28,6 @@ for _slot in _SLOTS:
     _NAMES[f"set{_slot}"] = vars(BaseModel)[_slot].__set__  # a frozen model is set no other way
 
 _RECORDS: dict[type[Any], str] = {}
-_TRIVIAL = "item"
 
 
 def copier(hint: Any) -> Callable[[Any], Any]:
@@ -43,9 +42,7 @@ def copier(hint: Any) -> Callable[[Any], Any]:
 
 
 def _copy(hint: Any) -> str:
-    """Write the expression that copies `item`."""
-    if immutable(hint):
-        return _TRIVIAL
+    """Write the expression that copies `item`, which can be changed."""
     hint = _only_changeable(hint)
     origin, args = get_origin(hint), get_args(hint)
     if origin is list:

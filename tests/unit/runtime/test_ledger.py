@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -203,6 +204,29 @@ def test_a_set_has_the_same_key_whatever_its_order(numbers: list[int], random: A
 def test_a_mapping_has_the_same_key_whatever_its_order(mapping: dict[str, int]):
     turned = dict(reversed(mapping.items()))
     assert key_of((mapping,), mapping) == key_of((turned,), turned)
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str
+
+
+@dataclass(slots=True)
+class Tight:
+    first: int
+    second: str
+
+
+ALIKE: list[tuple[Any, Any]] = [
+    (MappingProxyType({"a": 1}), {"a": 1}),
+    (Pair(1, "b"), [1, "b"]),
+    (Tight(1, "b"), {"second": "b", "first": 1}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE, ids=repr)
+def test_arguments_that_hold_the_same_have_the_same_key(one: Any, other: Any):
+    assert key_of((one,), {}) == key_of((other,), {})
 
 
 DIFFERENT: list[tuple[Any, Any]] = [
