@@ -9,6 +9,7 @@ from interlock.engine import ENGINES, EngineName
 from tests.support.amount import EXAMPLES
 from tests.support.forked import Commands
 from tests.support.postgres import PostgresServer, fresh_database, shared_postgres
+from tests.support.spans import Spans, spanned
 
 # An engine's first turn takes longer than the others; whoever has more time than a build tries more.
 settings.register_profile("interlock", deadline=None, max_examples=EXAMPLES)
@@ -38,6 +39,13 @@ def commands() -> Iterator[Commands]:
     commands = Commands()
     yield commands
     commands.close()
+
+
+@pytest.fixture
+def spans() -> Generator[Spans]:
+    """The spans of this test."""
+    with spanned() as spans:
+        yield spans
 
 
 @pytest.fixture(scope="session")

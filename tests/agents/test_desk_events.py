@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import pytest
-from opentelemetry import context, trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from interlock import TurnResult
 from interlock.agents.desk.graph import GRAPHS, handle_message
@@ -19,6 +14,7 @@ from interlock.engine import ENGINES, EngineName
 from interlock.runtime.events import Event
 from interlock.testing import Scripted, ScriptedModel
 from tests.support.desk import PLANNED, SAVED, STRUCTURED_PATH, TOOL_PATH, Store, add, calls, key_of, new_session, plan, said, take
+from tests.support.spans import Spans
 
 KEY = "sk-Xq7ZvKXq7ZvKXq7ZvK"
 QUERY = calls(("inventory.query", {"query": "oak"}), add())
@@ -131,34 +127,6 @@ LEAKY: dict[str, tuple[str, tuple[Scripted, ...]]] = {
     "a tool that is denied": ("Hello", (plan(), calls((KEY, {KEY: KEY})))),
     "an invalid session": ("Hello", (plan(slots_patch={"a": KEY}), QUERY, said(KEY, set_status="blocked"))),
 }
-
-
-class Spans:
-    def __init__(self) -> None:
-        self.exporter = InMemorySpanExporter()
-        self.provider = TracerProvider(shutdown_on_exit=False)
-        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-
-    @property
-    def ended(self) -> Sequence[ReadableSpan]:
-        return self.exporter.get_finished_spans()
-
-    def text(self) -> str:
-        return "\n".join(span.to_json() for span in self.ended)
-
-    def parents(self) -> list[tuple[str, str | None]]:
-        names = {span.context.span_id: span.name for span in self.ended if span.context}
-        return [(span.name, names[span.parent.span_id] if span.parent else None) for span in self.ended]
-
-
-@pytest.fixture
-def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
-    made = Spans()
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
-    before = context.get_current()
-    yield made
-    assert context.get_current() == before
-    made.provider.shutdown()
 
 
 @pytest.mark.parametrize(("text", "replies"), LEAKY.values(), ids=LEAKY)

@@ -18,8 +18,8 @@ from interlock.capabilities import MemoryReader, MemoryWriter, Model, SessionRea
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import StateConflict
 from interlock.runtime.events import Event
-from interlock.testing import Scripted, ScriptedModel
-from tests.support.desk import Hooked, Store, Switched, add, calls, key_of, new_session, plan, said
+from interlock.testing import Scripted, ScriptedModel, SwitchedModel
+from tests.support.desk import Hooked, Store, add, calls, key_of, new_session, plan, said
 
 OTHER: dict[EngineName, EngineName] = {ENGINES[0]: ENGINES[1], ENGINES[1]: ENGINES[0]}
 QUERY = calls(("inventory.query", {"query": "oak writing desk"}), add("2 * 3"))
@@ -146,13 +146,13 @@ class GoingOn:
     """An application that goes on with turns, with the real stores and a script for what is left to say."""
 
     def __init__(self, store: Store, engine: EngineName) -> None:
-        self._noting, self._switched = Noting(store), Switched()
+        self._noting, self._switched = Noting(store), SwitchedModel()
         self._app = store.app(engine, grants={Model: self._switched, **self._noting.grants})
 
     async def resume(self, path: Path, *replies: Scripted) -> tuple[TurnResult, list[str], ScriptedModel]:
         """Return how the turn ended, the calls of the stores that were made now, and the model."""
         self._noting.made = []
-        self._switched.model = model = ScriptedModel(*replies or ["never said"])
+        self._switched.now = model = ScriptedModel(*replies or ["never said"])
         return await self._app.resume(path), self._noting.made, model
 
     async def __aenter__(self) -> Self:

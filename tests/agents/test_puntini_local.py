@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-import pytest
-from pydantic import BaseModel
 
 from interlock import Interlock, Settings
-from interlock.adapters.models.local import open_local
-from interlock.adapters.models.offline import OfflineModel
 from interlock.agents.puntini.offline import PuntiniRules
-from interlock.capabilities import Decision, Message, Model, Patience
+from interlock.capabilities import Model, Patience
 from interlock.capabilities.graph_store import GraphStore
-from interlock.errors import InterlockError
-from interlock.testing import ScriptedModel
 from tests.support.amount import EXAMPLES
+from tests.support.local import crossed, local_model
 from tests.support.puntini import Waited, Watched, opened
-
-T = TypeVar("T", bound=BaseModel)
 
 SUBJECTS = (
     "Apollo",
@@ -44,40 +33,16 @@ FORMS = (
 )
 
 
-class Sometimes(ScriptedModel):
-    """A real model whose work the rules do in part, so that steps come after what it says as well."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self._model, self._rules = model, OfflineModel(PuntiniRules())
-        self.by_rule = False
-        self.asked = 0
-
-    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
-        if self.by_rule:
-            return await self._rules.decide(messages, schema=schema)
-        self.asked += 1
-        return await self._model.decide(messages, schema=schema)
-
-
-def goals() -> list[str]:
-    made = [form.replace("{}", subject) for form in FORMS for subject in SUBJECTS]
-    random.Random(7).shuffle(made)  # noqa: S311 - an order that is the same every time
-    return made
-
-
 async def test_fifty_goals_all_end_typed_and_the_first_are_a_real_models(tmp_path: Path):
-    try:
-        local: Any = open_local(None, max_tokens=12, max_reply_bytes=1 << 20, timeout_s=120)
-    except InterlockError as error:
-        pytest.skip(f"the local model is not installed: {error.message}")
     store = Watched(opened("ladybug", tmp_path / "graphs"))
-    model = Sometimes(local)
     heard = 2 if EXAMPLES < 200 else 50
     settings = Settings(engine="direct", data_dir=tmp_path, human="nobody")
     try:
-        async with Interlock(settings, grants={Model: model, GraphStore: store, Patience: Waited()}) as app:
-            for number, text in enumerate(goals()):
+        async with (
+            local_model(PuntiniRules(), max_tokens=12) as model,
+            Interlock(settings, grants={Model: model, GraphStore: store, Patience: Waited()}) as app,
+        ):
+            for number, text in enumerate(crossed(FORMS, SUBJECTS)):
                 session = f"local{number % 3}"
                 model.by_rule = number >= heard
                 before = len(store.applied)
@@ -93,5 +58,4 @@ async def test_fifty_goals_all_end_typed_and_the_first_are_a_real_models(tmp_pat
                     assert "Changed in the graph" not in result.output
             assert model.asked >= 2
     finally:
-        await local.aclose()
         await store.aclose()

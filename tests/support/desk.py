@@ -5,22 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import redis
-from pydantic import BaseModel
 
 from interlock import Interlock, Settings, TurnResult
 from interlock.adapters.stores.valkey import EmbeddedValkey
-from interlock.capabilities import Clock, Decision, Ids, Message, Model, ModelReply, Piece, Tool, ToolCall
+from interlock.capabilities import Clock, Ids, Message, Model, ModelReply, Tool, ToolCall
 from interlock.engine import EngineName
 from interlock.runtime.events import Sink
-from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
-
-T = TypeVar("T", bound=BaseModel)
+from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel, SwitchedModel
 
 NUMBERS = itertools.count(1)
 ASKED = ("validate_request", "load_or_create_state", "read_memory", "plan_goal")
@@ -82,7 +79,7 @@ class Store:
         self.folder = folder
         self.valkey = EmbeddedValkey(folder / "valkey")
         self.address = ""
-        self._apps: dict[str, tuple[Interlock, Switched]] = {}
+        self._apps: dict[str, tuple[Interlock, SwitchedModel, SwitchedIds]] = {}
 
     async def start(self) -> None:
         self.valkey.forget()
@@ -104,14 +101,14 @@ class Store:
         """
         name = repr((engine, self.address, model is None, fixed, sorted(settings.items())))
         if name not in self._apps:
-            switched = Switched()
+            switched, ids = SwitchedModel(), SwitchedIds()
             grants: dict[type, object] = {Model: switched} if model is not None else {}
-            grants |= {Clock: FixedClock(), Ids: switched} if fixed else {}
-            self._apps[name] = (Interlock(self.settings(engine, **settings), grants=grants), switched)
-        app, switched = self._apps[name]
-        switched.ids = CountingIds()
+            grants |= {Clock: FixedClock(), Ids: ids} if fixed else {}
+            self._apps[name] = (Interlock(self.settings(engine, **settings), grants=grants), switched, ids)
+        app, switched, ids = self._apps[name]
+        ids.now = CountingIds()
         if model is not None:
-            switched.model = model
+            switched.now = model
         return app
 
     def settings(self, engine: EngineName, **settings: Any) -> Settings:
@@ -179,24 +176,13 @@ async def take(
         return await app.run("desk", given, session=session, on_event=on_event)
 
 
-class Switched:
-    """A model, and ids, that are others in every test."""
+class SwitchedIds:
+    """Ids that are others in every test."""
 
-    model: ScriptedModel
-    ids: CountingIds
+    now: CountingIds
 
     async def new(self) -> str:
-        return await self.ids.new()
-
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
-        return await self.model.reply(messages, tools=tools, schema=schema)
-
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
-        async for piece in self.model.stream(messages, tools=tools):
-            yield piece
-
-    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
-        return await self.model.decide(messages, schema=schema)
+        return await self.now.new()
 
 
 class Hooked(ScriptedModel):

@@ -23,7 +23,7 @@ from interlock.runtime.logs import LogLines
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.secrets import forms
 from interlock.settings import PATTERNS
-from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
+from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel, SwitchedModel
 from tests.support.listening import listening
 
 T = TypeVar("T", bound=BaseModel)
@@ -82,30 +82,13 @@ async def take(
         return await running.run("gateway", text, role=role, on_event=events.append), events
 
 
-class Switched:
-    """A model in whose place another can be put."""
-
-    def __init__(self) -> None:
-        self.now: Model = ScriptedModel()
-
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
-        return await self.now.reply(messages, tools=tools, schema=schema)
-
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
-        async for piece in self.now.stream(messages, tools=tools):
-            yield piece
-
-    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
-        return await self.now.decide(messages, schema=schema)
-
-
 class Post:
     """Two applications on the same files, one for each engine, that many tests share: their workers are built once."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self.base = make_files(folder)
-        self._model = Switched()
+        self._model = SwitchedModel()
         given = vault(folder) | settings
         self.apps = {engine: app(engine, folder / "data", grants={Model: self._model}, **given) for engine in ENGINES}
 

@@ -88,39 +88,33 @@ class Child:
 
     def ask(self, request: Any, *, within: float) -> dict[str, Any]:
         """Ask it something and wait for the answer, in a thread that may wait."""
-        until = time.monotonic() + within
+        line, until = self._line, time.monotonic() + within
+        heard = bytearray()
         try:
-            self._line.settimeout(within)
-            self._line.sendall(_written(request))
-        except TimeoutError:
-            return self._failed("late")
-        except OSError:
-            return self._failed("gone")
+            line.settimeout(within)
+            line.sendall(_written(request))
+            while not heard.endswith(b"\n"):
+                line.settimeout(max(0.001, until - time.monotonic()))
+                self._take(line.recv(_PIECE), heard)
+        except OSError as error:
+            return self._failed(error)
         except BaseException:
             self.kill()
             raise
-        return self._hear(until)
+        return json.loads(heard)
 
     async def asked(self, request: Any, *, within: float) -> dict[str, Any]:
         """Ask it something and wait for the answer, in an event loop: without a thread, which would take longer than the way there."""
-        loop, line = asyncio.get_running_loop(), self._line
+        line, loop = self._line, asyncio.get_running_loop()
         heard = bytearray()
         try:
             line.setblocking(False)
             async with asyncio.timeout(within):
                 await loop.sock_sendall(line, _written(request))
                 while not heard.endswith(b"\n"):
-                    piece = await loop.sock_recv(line, _PIECE)
-                    if not piece:
-                        return self._failed("gone")
-                    heard += piece
-                    if len(heard) > self._most:
-                        self.kill()
-                        return self._failed("gone")
-        except TimeoutError:
-            return self._failed("late")
-        except OSError:
-            return self._failed("gone")
+                    self._take(await loop.sock_recv(line, _PIECE), heard)
+        except OSError as error:
+            return self._failed(error)
         except BaseException:
             self.kill()
             raise
@@ -139,33 +133,21 @@ class Child:
         """End it now."""
         _end(self._process, self._line, self._owner)
 
-    def _hear(self, until: float) -> dict[str, Any]:
-        heard = bytearray()
-        try:
-            while not heard.endswith(b"\n"):
-                self._line.settimeout(max(0.001, until - time.monotonic()))
-                piece = self._line.recv(_PIECE)
-                if not piece:
-                    return self._failed("gone")
-                heard += piece
-                if len(heard) > self._most:
-                    self.kill()
-                    return self._failed("gone")
-        except TimeoutError:
-            return self._failed("late")
-        except OSError:
-            return self._failed("gone")
-        except BaseException:
+    def _take(self, piece: bytes, heard: bytearray) -> None:
+        heard += piece
+        if not piece:
+            raise ConnectionError("it has hung up")
+        if len(heard) > self._most:
             self.kill()
-            raise
-        return json.loads(heard)
+            raise ConnectionError("it says more than it may")
 
-    def _failed(self, how: str) -> dict[str, Any]:
-        if how == "gone":
+    def _failed(self, error: OSError) -> dict[str, Any]:
+        late = isinstance(error, TimeoutError)
+        if not late:
             with suppress(subprocess.TimeoutExpired):  # to learn how it came to its end, if that was by itself
                 self._process.wait(_GONE_S)
         self.kill()
-        return {"failed": how}
+        return {"failed": "late" if late else "gone"}
 
 
 def _written(request: Any) -> bytes:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
-
-from pydantic import BaseModel
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from interlock.capabilities.graph_store import Edge, Node
-from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool
+from interlock.capabilities.model import Model
 from interlock.contract import Graph
 from interlock.errors import InputError
 from interlock.runtime.events import Event, Sink
@@ -17,10 +15,9 @@ from interlock.runtime.turn import TurnResult
 from interlock.testing.played import Played, as_graph
 from interlock.testing.scenes import Graphed, Kind, Scene, Turn
 from interlock.testing.scripted import ScriptedModel
+from interlock.testing.switched import SwitchedModel
 
 __all__ = ["App", "OpenApp", "Play", "Stage"]
-
-T = TypeVar("T", bound=BaseModel)
 
 
 class App(Protocol):
@@ -61,7 +58,7 @@ class Stage:
     def __init__(self, open_app: OpenApp) -> None:
         self._open_app = open_app
         self._apps: dict[str, App] = {}
-        self._model = _Switched()
+        self._model = SwitchedModel()
 
     def app(self, settings: Mapping[str, Any], kind: Kind) -> App:
         """Return the application for some settings."""
@@ -138,20 +135,3 @@ class Play:
 
     def _session_of(self, turn: Turn) -> str:
         return self._session if turn.session is None else f"{self._session}-{turn.session}"
-
-
-class _Switched:
-    """A model that follows another script in every turn."""
-
-    def __init__(self) -> None:
-        self.now = ScriptedModel()
-
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
-        return await self.now.reply(messages, tools=tools, schema=schema)
-
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
-        async for piece in self.now.stream(messages, tools=tools):
-            yield piece
-
-    async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
-        return await self.now.decide(messages, schema=schema)

@@ -12,10 +12,6 @@ from typing import Annotated, Any, Protocol
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, Subgraph, TurnResult, node
@@ -25,6 +21,7 @@ from interlock.engine import ENGINES, EngineName
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds
 from tests.support.analyst import KEY
+from tests.support.spans import Spans
 
 TOKEN = "hunter2-" + "q7w8e9"
 OTHER: dict[EngineName, EngineName] = {ENGINES[0]: ENGINES[1], ENGINES[1]: ENGINES[0]}
@@ -334,20 +331,14 @@ async def test_they_are_logged_whatever_their_data_are(engine: EngineName, data:
 
 
 @pytest.mark.parametrize("data", AWKWARD, ids=str)
-async def test_spans_are_as_without_them(engine: EngineName, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
-    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-
+async def test_spans_are_as_without_them(engine: EngineName, data: dict[str, Any], spans: Spans):
     async def tell(progress: Any) -> None:
         for name in ("a_start", "a_end", "a_error", "speak"):
             await progress.tell(name, data)
 
     assert (await taken(engine, tell))[0].error is None
-    ended = exporter.get_finished_spans()
-    assert sorted(span.name for span in ended) == ["node know", "node speak", "turn talking"]
-    assert all(span.status.is_ok or span.status.is_unset for span in ended)
-    provider.shutdown()
+    assert sorted(span.name for span in spans.ended) == ["node know", "node speak", "turn talking"]
+    assert all(span.status.is_ok or span.status.is_unset for span in spans.ended)
 
 
 async def test_a_listener_that_fails_at_one_is_told_so_at_the_end(engine: EngineName):

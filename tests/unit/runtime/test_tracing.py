@@ -7,14 +7,11 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Protocol
 
 import pytest
-from opentelemetry import context, trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry import trace
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, node
@@ -25,52 +22,9 @@ from interlock.errors import MediaMalformed
 from interlock.runtime import tracing
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from tests.support.spans import Spans, spanned
 
 CANARY = "canary-Xq7ZvK"
-
-
-class Counting(SimpleSpanProcessor):
-    """Counts what has begun."""
-
-    begun = 0
-
-    def on_start(self, span: Any, parent_context: Any = None) -> None:
-        self.begun += 1
-        super().on_start(span, parent_context)
-
-
-class Spans:
-    def __init__(self) -> None:
-        self.exporter = InMemorySpanExporter()
-        self.processor = Counting(self.exporter)
-        self.provider = TracerProvider(shutdown_on_exit=False)
-        self.provider.add_span_processor(self.processor)
-
-    @property
-    def ended(self) -> Sequence[ReadableSpan]:
-        return self.exporter.get_finished_spans()
-
-    @property
-    def open(self) -> int:
-        return self.processor.begun - len(self.ended)
-
-    def tree(self) -> dict[str, str | None]:
-        """Return each span's name with the name of the one that it is inside."""
-        names = {span.context.span_id: span.name for span in self.ended if span.context}
-        return {span.name: names[span.parent.span_id] if span.parent else None for span in self.ended}
-
-    def text(self) -> str:
-        return "\n".join(span.to_json() for span in self.ended)
-
-
-@pytest.fixture
-def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
-    made = Spans()
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
-    before = context.get_current()
-    yield made
-    assert context.get_current() == before
-    made.provider.shutdown()
 
 
 class Talk(TypedDict, total=False):
@@ -132,7 +86,7 @@ def app(engine: EngineName, **options: Any) -> Interlock:
 async def test_a_turn_its_nodes_and_all_of_its_calls_have_a_span_each_in_their_places(engine: EngineName, spans: Spans):
     result = await app(engine).run(talk, {"text": "x"}, session="s")
     assert result.error is None
-    assert spans.tree() == {
+    assert dict(spans.parents()) == {
         "turn talk": None,
         "node tell_time": "turn talk",
         "call Ids.new": "node tell_time",
@@ -171,7 +125,7 @@ async def test_a_turn_stands_inside_whatever_the_caller_traces(engine: EngineNam
     with spans.provider.get_tracer("caller").start_as_current_span("request"):
         await app(engine).run(talk, {"text": "x"})
         assert trace.get_current_span().get_span_context().span_id in {span.parent.span_id for span in spans.ended if span.parent}
-    assert spans.tree()["turn talk"] == "request"
+    assert dict(spans.parents())["turn talk"] == "request"
 
 
 @pytest.mark.parametrize("error", [MediaMalformed("It is torn."), RuntimeError("hunter2")])
@@ -193,7 +147,7 @@ async def test_what_takes_too_long_has_a_span_that_ends(engine: EngineName, span
         result = await app(engine, web=RealWeb(waits=True), **limits).run(talk, {"text": "x"})
     assert result.error is not None
     assert spans.open == 0
-    assert "call Web.get" in spans.tree()
+    assert "call Web.get" in dict(spans.parents())
 
 
 async def test_what_is_cancelled_has_a_span_that_ends(engine: EngineName, spans: Spans):
@@ -216,7 +170,7 @@ async def test_streams_that_overlap_leave_the_context_as_it_was(engine: EngineNa
     graph = Graph("early", state=Talk, entry=stop_early, nodes=[node(stop_early, goes={Done: END})])
     await app(engine).run(graph, {"text": "x"})
     assert spans.open == 0
-    assert spans.tree()["GET"] == "call Web.get"
+    assert dict(spans.parents())["GET"] == "call Web.get"
     assert [record.getMessage() for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
 
@@ -252,9 +206,8 @@ async def test_events_are_the_same_to_the_byte_whether_there_are_spans_or_not(
     fails: bool,  # noqa: FBT001
 ):
     without = await events_of(engine, web=RealWeb(fails=MediaMalformed() if fails else None))
-    made = Spans()
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made.provider)
-    assert await events_of(engine, web=RealWeb(fails=MediaMalformed() if fails else None)) == without
+    with spanned() as made:
+        assert await events_of(engine, web=RealWeb(fails=MediaMalformed() if fails else None)) == without
     assert made.ended
 
 
@@ -288,8 +241,8 @@ async def test_no_span_has_a_secret(engine: EngineName, spans: Spans):
 
 async def test_steps_that_langgraph_takes_have_spans_too(spans: Spans):
     await app("langgraph").langgraph(talk).ainvoke({"text": "x"})
-    assert {"node tell_time", "node speak", "call Web.get", "GET"} <= spans.tree().keys()
-    assert spans.tree()["call Web.get"] == "node speak"
+    assert {"node tell_time", "node speak", "call Web.get", "GET"} <= dict(spans.parents()).keys()
+    assert dict(spans.parents())["call Web.get"] == "node speak"
     assert spans.open == 0
 
 
