@@ -17,7 +17,8 @@ from pydantic import JsonValue
 from interlock.adapters.graphs.guard import check_name, check_reading
 from interlock.adapters.graphs.registry import GraphTools
 from interlock.agents.puntini.offline import PuntiniRules
-from interlock.agents.puntini.reading import EXAMPLES, MAX_CALLS, MAX_LENGTH, read_goal
+from interlock.agents.puntini.reading import EXAMPLES, MAX_CALLS, read_goal
+from interlock.agents.puntini.sentences import MAX_LENGTH
 from interlock.agents.puntini.spec import SKIP, Failure, GoalSpec, ParsedGoal, StepPlan
 from interlock.agents.puntini.told import planning, told_goal
 from interlock.agents.puntini.words import is_name

@@ -6,9 +6,8 @@ was opened for reading. A path of any length has to say how far it goes ('*1..5'
 
 from __future__ import annotations
 
-from typing import Final
-
 from interlock.adapters.graphs import cypher
+from interlock.adapters.graphs.cursor import MAX_DEPTH, Cursor
 from interlock.adapters.graphs.cypher import Dialect, Kind, Token, shown
 from interlock.errors import QueryDenied
 
@@ -24,9 +23,6 @@ __all__ = [
     "check_name",
     "check_reading",
 ]
-
-MAX_DEPTH = 16
-"""How deep brackets, cases and subqueries may be nested."""
 
 MAX_CASES = 8
 """How deep cases may be nested: ladybug's parser takes twice as long for each."""
@@ -52,11 +48,9 @@ MAX_VARIABLE = 4
 MAX_TIMES = 10_000
 """How many values a query may make out of nothing by one function."""
 
-_OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "=~", "+", "-", "*", "/", "%", "^", "||"})
 _INFIX_WORDS = frozenset({"AND", "CONTAINS", "IN", "OR", "XOR"})
 _VALUES = frozenset({Kind.STRING, Kind.REAL, Kind.INTEGER, Kind.PARAMETER})
-_NAMES = frozenset({Kind.WORD, Kind.QUOTED})
 _WALKS = frozenset({"ACYCLIC", "TRAIL"})
 _FIRST = "A query begins with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN"
 
@@ -76,70 +70,14 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-class _Reader:
-    """Goes through the tokens of a query once; each method takes what it is named for, and refuses anything else."""
+class _Reader(Cursor):
+    """Goes through a query once; each method takes what it is named for, and refuses anything else."""
 
     def __init__(self, tokens: list[Token], dialect: Dialect) -> None:
-        self._tokens = tokens
+        super().__init__(tokens)
         self._dialect = dialect
         self._functions = cypher.FUNCTIONS[dialect]
-        self._closing = _closing(tokens)
-        self._at = 0
-        self._depth = self._cases = self._clauses = self._matches = self._nodes = self._paths = 0
-
-    # Tokens
-
-    @property
-    def _token(self) -> Token:
-        return self._tokens[self._at]
-
-    def _sees(self, *expected: str, ahead: int = 0) -> bool:
-        """Say whether the next tokens are these words or signs."""
-        place = self._at + ahead
-        return all(token.folded == text for token, text in zip(self._tokens[place : place + len(expected)], expected, strict=False)) and (
-            place + len(expected) < len(self._tokens)
-        )
-
-    def _takes(self, *expected: str) -> bool:
-        if not self._sees(*expected):
-            return False
-        self._at += len(expected)
-        return True
-
-    def _needs(self, *expected: str) -> None:
-        for text in expected:
-            if not self._takes(text):
-                raise self._unexpected(f"'{text}'")
-
-    def _unexpected(self, wanted: str) -> QueryDenied:
-        if self._sees("!", "="):
-            return QueryDenied("A query may not have '!=': write '<>'.")
-        token = self._token
-        found = "its end" if token.kind is Kind.END else f"'{shown(token.text)}'"
-        return QueryDenied(f"The query cannot be read at {found}: {wanted} is expected. One query that only reads is taken.")
-
-    def _name(self, wanted: str) -> str:
-        """Take the name of a label, relationship or property."""
-        token = self._token
-        if token.kind not in _NAMES:
-            raise self._unexpected(wanted)
-        if token.kind is Kind.WORD and len(token.text) > cypher.MAX_NAME:
-            raise QueryDenied(f"'{shown(token.text)}' is too long: a name has {cypher.MAX_NAME} characters at most.")
-        self._at += 1
-        return token.folded
-
-    def _variable(self) -> None:
-        if self._token.folded in cypher.RESERVED:
-            raise self._unexpected("a variable")
-        self._name("a variable")
-
-    def _is_variable(self) -> bool:
-        return self._token.kind in _NAMES and self._token.folded not in cypher.RESERVED
-
-    def _down(self) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise QueryDenied(f"The query is nested too deep: {MAX_DEPTH} levels are taken.")
+        self._cases = self._clauses = self._matches = self._nodes = self._paths = 0
 
     # Clauses
 
@@ -544,10 +482,10 @@ class _Reader:
 
     def _is_call(self) -> bool:
         """Say whether a word, or words with dots between them, are called."""
-        if self._token.kind not in _NAMES:
+        if not self._is_name():
             return False
         ahead = 1
-        while self._sees(".", ahead=ahead) and self._tokens[self._at + ahead + 1].kind in _NAMES:
+        while self._sees(".", ahead=ahead) and self._is_name(ahead=ahead + 1):
             ahead += 2
         return self._sees("(", ahead=ahead)
 
@@ -643,24 +581,6 @@ class _Reader:
         if part[0].folded == "-":
             part = part[1:]
         return len(part) == 1 and _is_small(part[0])
-
-
-def _closing(tokens: list[Token]) -> dict[int, int]:
-    """Find where each bracket closes."""
-    found: dict[int, int] = {}
-    waiting: list[int] = []
-    for place, token in enumerate(tokens):
-        if token.kind is not Kind.SIGN:
-            continue
-        if token.text in _OPENING:
-            waiting.append(place)
-        elif token.text in _OPENING.values():
-            if not waiting or _OPENING[tokens[waiting[-1]].text] != token.text:
-                raise QueryDenied(f"The query cannot be read: '{token.text}' closes nothing.")
-            found[waiting.pop()] = place
-    if waiting:
-        raise QueryDenied(f"The query cannot be read: '{tokens[waiting[-1]].text}' is not closed.")
-    return found
 
 
 def _number(token: Token) -> int:
