@@ -164,14 +164,13 @@ def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Await
         callbacks = Callbacks.of(config) if driver is None else None
         hidden = hide_ambient()
         try:
-            restored = graph.state.restore(state)
-            if driver is not None:
-                ending, update = await driver.take_step(node, restored)
+            if driver is not None:  # all that is in the state came through the contract, and from no store
+                ending, update = await driver.take_step(node, state)
             elif callbacks is None:
-                ending, update = await loose(node, restored, None)
+                ending, update = await loose(node, graph.state.restore(state), None)
             else:
                 async with callbacks:
-                    ending, update = await loose(node, restored, callbacks.hear)
+                    ending, update = await loose(node, graph.state.restore(state), callbacks.hear)
         finally:
             restore_ambient(hidden)
         return Command(update=update, goto=ending.target or END)
