@@ -8,6 +8,7 @@ from hypothesis import settings
 from interlock.engine import ENGINES, EngineName
 from tests.support.amount import EXAMPLES
 from tests.support.forked import Commands
+from tests.support.passing import let_time_pass
 from tests.support.postgres import PostgresServer, fresh_database, shared_postgres
 from tests.support.spans import Spans, spanned
 
@@ -39,6 +40,12 @@ def commands() -> Iterator[Commands]:
     commands = Commands()
     yield commands
     commands.close()
+
+
+@pytest.fixture
+async def time_passes() -> None:
+    """Time can be made to pass in this test."""
+    let_time_pass()
 
 
 @pytest.fixture

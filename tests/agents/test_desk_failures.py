@@ -17,6 +17,7 @@ from interlock.engine import EngineName
 from interlock.errors import InputError, ModelRefused, ModelTimeout, ModelUnavailable, StoreFull, StoreUnavailable
 from interlock.testing import Scripted, ScriptedModel
 from tests.support.desk import ASKED, Hooked, Store, add, calls, ending, goal, key_of, new_session, plan, said, stored, take
+from tests.support.passing import ENOUGH, run_out
 
 REMEMBER: dict[str, Any] = {"memory_update": "never to be remembered"}
 PASS_1 = plan("sales.order")
@@ -669,10 +670,11 @@ async def test_a_session_store_that_returns_something_else_is_not_believed(store
     assert (model.messages, sessions.saved) == ([], 0)
 
 
+@pytest.mark.usefixtures("time_passes")
 async def test_a_turn_that_runs_out_of_time_changes_nothing(store: Store, engine: EngineName):
-    hanging, kept = Hooked(PASS_1, calls(add()), said(), at=3, do=asyncio.Event().wait), Kept(store)
+    hanging, kept = Hooked(PASS_1, calls(add()), said(), at=3, do=run_out), Kept(store)
     async with asyncio.timeout(10):
-        result = await take(store, engine, "Two", session=kept.session, grants={Model: hanging}, max_turn_seconds=0.3)
+        result = await take(store, engine, "Two", session=kept.session, grants={Model: hanging}, max_turn_seconds=ENOUGH)
     assert ending(result) == ("budget_exceeded", "dispatch_specialist/structured_path/model")
     kept.assert_unchanged()
 

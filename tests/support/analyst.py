@@ -14,6 +14,7 @@ from interlock.engine import EngineName
 from interlock.errors import ToolUnavailable
 from interlock.runtime.events import Event, Sink
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
+from tests.support.passing import run_out
 
 SHORT = ("ingress", "planner", "generator", "summarizer")
 ROUND = ("planner", "tool_router", "tool_executor", "verifier")
@@ -93,6 +94,11 @@ async def hangs(text: str = "") -> str:
     """Never end."""
     await asyncio.Event().wait()
     return text
+
+
+async def runs_out(text: str = "") -> str:
+    """Use up the time that there is, and never end."""
+    await run_out()
 
 
 async def leaks(text: str = "") -> dict[str, str]:

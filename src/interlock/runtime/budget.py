@@ -11,9 +11,11 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from interlock.errors import BudgetExceeded
 
-__all__ = ["Budget", "Heard", "Limits", "TimeRanOut"]
+__all__ = ["GRACE", "Budget", "Heard", "Limits", "TimeRanOut"]
 
-_GRACE = 0.25  # seconds
+GRACE = 0.25
+"""Seconds that a turn whose time is up has for its calls and steps to end by themselves, each with an error of its own."""
+
 _BYTES_PER_TOKEN = 4  # for a model that does not say how many it took
 
 
@@ -57,7 +59,7 @@ class Budget:
         self.until = None if limits.max_turn_seconds is None else now() + limits.max_turn_seconds
         self._ran_out = ran_out
         if ran_out is not None and ran_out.in_a_step:
-            self.until = now() + _GRACE  # it waits for something that nobody recorded, and would wait for ever
+            self.until = now() + GRACE  # it waits for something that nobody recorded, and would wait for ever
         self.has_time_limit = self.until is not None or limits.max_call_seconds is not None
         self._calls = self._tokens = self._bytes = 0
 
@@ -71,8 +73,8 @@ class Budget:
         return until if seconds is None or now + seconds > until else now + seconds
 
     def turn_until(self) -> float:
-        """Return the moment when the turn has to have ended: a little later, so that its calls end first."""
-        return math.inf if self.until is None else self.until + _GRACE
+        """Return the moment when the turn has to have ended."""
+        return math.inf if self.until is None else self.until
 
     def out_of_time(self) -> BudgetExceeded | None:
         """Return the error of a turn whose time is up."""

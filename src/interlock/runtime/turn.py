@@ -23,7 +23,7 @@ from interlock.contract.codec import Write, record_writer
 from interlock.contract.state import Values
 from interlock.engine import Compiled
 from interlock.errors import ContractViolation, InterlockError, Internal, PersonAwaited, TurnError
-from interlock.runtime.budget import Budget, Limits, TimeRanOut
+from interlock.runtime.budget import GRACE, Budget, Limits, TimeRanOut
 from interlock.runtime.events import Events, Run, Sink, Watcher, hide
 from interlock.runtime.gate import Gate
 from interlock.runtime.ledger import Ledger
@@ -158,7 +158,7 @@ class Turn:
     async def _walk(self, compiled: Compiled, given: Values) -> TurnResult:
         """Let the engine walk, and make a result of however that ends."""
         # Calls and steps end by themselves when the time is up; this is for a node that waits for something else.
-        wait = None if self._shared.watch is None else self._shared.watch.begin(self._shared.budget.turn_until())
+        wait = None if self._shared.watch is None else self._shared.watch.begin(self._shared.budget.turn_until(), grace=GRACE)
         try:
             return await (self._to_the_end(compiled, given) if self._order.kept is None else self._in_session(compiled, given, wait))
         except PersonAwaited as awaited:

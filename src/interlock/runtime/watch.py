@@ -20,17 +20,21 @@ _AGAIN = 0.1  # seconds until something that did not end when it was told to is 
 class Wait:
     """One thing that is waited for: until when, and by which task."""
 
-    __slots__ = ("_told", "cancelling", "deadline", "is_over", "task")
+    __slots__ = ("_grace", "_told", "cancelling", "deadline", "is_over", "task")
 
-    def __init__(self, task: asyncio.Task[Any], deadline: float) -> None:
+    def __init__(self, task: asyncio.Task[Any], deadline: float, grace: float) -> None:
         self.task = task
         self.deadline = deadline
+        self._grace = grace
         self.is_over = False
         self._told = 0
         self.cancelling = task.cancelling()
 
-    def end(self) -> None:
-        """Stop waiting: the time is up."""
+    def end(self, now: float) -> None:
+        """Stop waiting, the time being up; with a grace, not before that is over too."""
+        if self._grace:
+            self.deadline, self._grace = now + self._grace, 0.0
+            return
         self.is_over = True
         self._told += 1
         self.deadline += _AGAIN
@@ -64,9 +68,13 @@ class Watch:
         self._alarm = _alarm_of(loop)
         self._alarm.watches.add(self)
 
-    def begin(self, deadline: float) -> Wait:
-        """Wait for something in the current task."""
-        wait = Wait(cast("asyncio.Task[Any]", asyncio.current_task()), deadline)
+    def begin(self, deadline: float, *, grace: float = 0.0) -> Wait:
+        """Wait for something in the current task.
+
+        What has a grace gives way to what it waits for: its seconds count from when the deadline is noticed, which on a
+        busy machine is long after it, so there is time for others to end by themselves.
+        """
+        wait = Wait(cast("asyncio.Task[Any]", asyncio.current_task()), deadline, grace)
         self._waits.add(wait)
         if deadline < self._alarm.rings:
             self._alarm.set(deadline)
@@ -97,7 +105,7 @@ class Watch:
     def look(self, now: float) -> float:
         """End the waits whose time is up; return when to look again."""
         for wait in [wait for wait in self._waits if wait.deadline <= now]:
-            wait.end()
+            wait.end(now)
         return min((wait.deadline for wait in self._waits), default=math.inf)
 
 

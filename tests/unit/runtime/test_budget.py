@@ -20,10 +20,10 @@ from interlock.capabilities.capability import emits
 from interlock.capabilities.telling import tell
 from interlock.engine import EngineName
 from interlock.errors import BudgetExceeded, InterlockError
-from interlock.runtime import budget
 from interlock.runtime.budget import Budget, Limits
 from interlock.settings import read_settings
 from interlock.testing import ScriptedModel
+from tests.support.passing import leap
 
 SHORT = 0.05  # seconds
 FREE: dict[str, Any] = dict.fromkeys(Limits.__dataclass_fields__)
@@ -357,35 +357,11 @@ async def test_calls_that_answer_at_once_do_not_outrun_the_turns_time(engine: En
     assert time.perf_counter() - began < 10
 
 
-class Leap:
-    """The clock of the event loop, which can be put forward, so that nobody has to wait."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.ahead = 0.0
-        loop = asyncio.get_running_loop()
-        time_of_day = loop.time
-        monkeypatch.setattr(loop, "time", lambda: time_of_day() + self.ahead)
-
-    async def on(self, seconds: float) -> None:
-        """Put it forward, and let everything happen that is due."""
-        self.ahead += seconds
-        for _ in range(5):
-            await asyncio.sleep(0)
-
-
-@pytest.fixture
-async def leap(monkeypatch: pytest.MonkeyPatch) -> Leap:
-    return Leap(monkeypatch)
-
-
+@pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize("is_recorded", [False, True])
-async def test_no_stream_begins_when_the_turns_time_is_up(
-    engine: EngineName, leap: Leap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_recorded: bool
-):
-    monkeypatch.setattr(budget, "_GRACE", 3600)  # the turn itself does not end before the call
-
+async def test_no_stream_begins_when_the_turns_time_is_up(engine: EngineName, tmp_path: Path, *, is_recorded: bool):
     async def listen_late(text: str, *, slow: Slow) -> Done:
-        await leap.on(60)
+        await leap(60)
         return Done(out="".join([piece async for piece in slow.pieces(text)]))
 
     slow = RealSlow()
@@ -394,27 +370,29 @@ async def test_no_stream_begins_when_the_turns_time_is_up(
     assert (code(result), slow.calls, result.path) == ("budget_exceeded", 0, ("listen_late",))
 
 
-async def test_the_next_piece_has_its_time_and_no_more_when_a_node_took_long_over_the_last(engine: EngineName, leap: Leap):
+@pytest.mark.usefixtures("time_passes")
+async def test_the_next_piece_has_its_time_and_no_more_when_a_node_took_long_over_the_last(engine: EngineName):
     class Halting(RealSlow):
         async def pieces(self, text: str) -> AsyncIterator[str]:
             yield text
-            await leap.on(6)
+            await leap(6)
             await asyncio.Event().wait()
 
     async def dwell(text: str, *, slow: Slow) -> Done:
         async for _ in slow.pieces(text):
-            await leap.on(6)
+            await leap(6)
         return Done(out="never")
 
     result = await take(engine, job(dwell), grants={Slow: Halting()}, max_call_seconds=3)
     assert code(result) == "capability_timeout"
 
 
-async def test_a_stream_that_answers_its_deadline_leaves_the_turn_as_it_should_be(engine: EngineName, leap: Leap):
+@pytest.mark.usefixtures("time_passes")
+async def test_a_stream_that_answers_its_deadline_leaves_the_turn_as_it_should_be(engine: EngineName):
     class Stubborn(RealSlow):
         async def pieces(self, text: str) -> AsyncIterator[str]:
             try:
-                await leap.on(6)
+                await leap(6)
             except asyncio.CancelledError:
                 yield "late"
 

@@ -23,6 +23,7 @@ from interlock.runtime.events import Event
 from interlock.testing import CountingIds, Scripted, ScriptedModel
 from tests.support.analyst import KEY, add, talk, wants
 from tests.support.analyst import take as take_analyst
+from tests.support.passing import ENOUGH, run_out
 
 TOKEN = "hunter2-" + "q7w8e9"
 OTHER: dict[EngineName, EngineName] = {ENGINES[0]: ENGINES[1], ENGINES[1]: ENGINES[0]}
@@ -174,11 +175,11 @@ class Slow(Choir):
     async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
         yield Piece(text="I was ")
         yield Piece(text="about to ")
-        await asyncio.Event().wait()
+        await run_out()
 
 
-@pytest.mark.usefixtures("choose")
-@pytest.mark.parametrize("limits", [{"max_turn_seconds": 0.2}, {"max_call_seconds": 0.2}], ids=str)
+@pytest.mark.usefixtures("choose", "time_passes")
+@pytest.mark.parametrize("limits", [{"max_turn_seconds": ENOUGH}, {"max_call_seconds": ENOUGH}], ids=str)
 async def test_time_that_runs_out_leaves_what_was_said(engine: EngineName, limits: dict[str, Any]):
     result = await app(engine, model=Slow(), **limits).run(talking, "hi")
     assert ending(result)[1]["spoken"] == "I was about to "
@@ -234,6 +235,7 @@ async def test_where_it_cannot_be_made_the_turn_ends_as_it_would(choose: Choose,
     assert events[-1]["data"]["output"]["status"] == "error"
 
 
+@pytest.mark.usefixtures("time_passes")
 async def test_it_is_asked_for_once_and_only_after_a_failure(choose: Choose, engine: EngineName):
     calls: list[str] = []
 

@@ -13,6 +13,7 @@ from interlock.engine import EngineName
 from interlock.errors import ModelTimeout
 from interlock.runtime.events import Event
 from interlock.testing import ScriptedModel
+from tests.support.passing import ENOUGH, run_out, use_up
 from tests.support.tower import (
     PATH,
     Bottom,
@@ -129,18 +130,26 @@ async def test_a_turn_that_is_cancelled_takes_along_what_happens_at_any_depth(en
 
 
 async def wait_by_itself(text: str) -> Made:
-    await asyncio.Event().wait()
-    return Made(made=text)
+    await run_out()
 
 
 waiting = Graph("waiting", state=Bottom, entry=wait_by_itself, nodes=[node(wait_by_itself, goes={Made: END})], takes=["text"], gives="made")
 
 
+class Timekeeper(Gatekeeper):
+    """Lets nobody through until the time is up."""
+
+    async def take(self, what: str) -> str:
+        use_up()
+        return await super().take(what)
+
+
+@pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize(("low", "where"), [(low_graph, "pick"), (waiting, "wait_by_itself")])
 async def test_time_runs_out_at_any_depth(engine: EngineName, low: Graph, where: str):
-    gatekeeper, before = Gatekeeper(), asyncio.all_tasks()
+    gatekeeper, before = Timekeeper(), asyncio.all_tasks()
     grants: dict[type, object] = {Low: Subgraph(low), Hands: gatekeeper}
-    result = await app(engine, grants, max_turn_seconds=0.5).run(top_graph, "x")
+    result = await app(engine, grants, max_turn_seconds=ENOUGH).run(top_graph, "x")
     assert failure(result) == ("budget_exceeded", f"enter/descend/{where}")
     assert asyncio.all_tasks() == before
     assert gatekeeper.cancelled == (low is low_graph)

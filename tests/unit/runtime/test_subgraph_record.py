@@ -25,6 +25,7 @@ from interlock.errors import MediaMalformed, StateIncompatible
 from interlock.runtime.events import Event
 from interlock.runtime.record import read_record
 from interlock.testing import CountingIds, FixedClock
+from tests.support.passing import ENOUGH, run_out, use_up
 
 
 class Trip(TypedDict, total=False):
@@ -249,20 +250,18 @@ async def test_a_replay_makes_no_call_at_any_depth(engine: EngineName, tmp_path:
 
 
 class Slow(RealHands):
-    """Takes all of a turn's time by holding up the loop, so that it ends between two steps."""
+    """Takes all of a turn's time without letting anybody else run, so that it ends between two steps."""
 
     async def take(self, what: str) -> str:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + 0.6
-        while loop.time() < until:
-            pass
+        use_up()
         return what
 
 
+@pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize("other", ENGINES)
 async def test_a_turn_whose_time_ran_out_between_two_inner_steps_ends_there_again(engine: EngineName, other: EngineName, tmp_path: Path):
     path = tmp_path / "turn.jsonl"
-    result = await app(engine, Slow(), max_turn_seconds=0.5).run(trip, "x", record=path)
+    result = await app(engine, Slow(), max_turn_seconds=ENOUGH).run(trip, "x", record=path)
     assert result.error is not None
     assert (result.error.code, result.error.node) == ("budget_exceeded", "follow/scout_ahead/step")
     assert result.path == PATH[:3]
@@ -271,13 +270,11 @@ async def test_a_turn_whose_time_ran_out_between_two_inner_steps_ends_there_agai
 
 class Stuck(RealHands):
     async def take(self, what: str) -> str:
-        await asyncio.Event().wait()
-        return what
+        await run_out()
 
 
 async def wait_by_itself(text: str, rounds: int) -> Looked:
-    await asyncio.Event().wait()
-    return Looked(log=[])
+    await run_out()
 
 
 waiting = Graph(
@@ -286,9 +283,8 @@ waiting = Graph(
 
 
 async def lead_then_wait(text: str, *, guide: Guide) -> Done:
-    out = await guide.lead(text)
-    await asyncio.Event().wait()
-    return Done(out=out)
+    await guide.lead(text)
+    await run_out()
 
 
 late = Graph("trip", state=Trip, entry=lead_then_wait, nodes=[node(lead_then_wait, goes={Done: END})], takes=["text"], gives="out")
@@ -299,12 +295,13 @@ LATE: dict[str, tuple[Graph, RealHands, Graph]] = {
 }
 
 
+@pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize(("graph", "hands", "scouting"), LATE.values(), ids=LATE.keys())
 async def test_a_turn_whose_time_ran_out_inside_a_step_ends_there_again(
     engine: EngineName, tmp_path: Path, graph: Graph, hands: RealHands, scouting: Graph
 ):
     path, more = tmp_path / "turn.jsonl", {Scout: Subgraph(scouting)}
-    result = await app(engine, hands, more, max_turn_seconds=0.6).run(graph, "x", record=path)
+    result = await app(engine, hands, more, max_turn_seconds=ENOUGH).run(graph, "x", record=path)
     assert result.error is not None
     assert result.error.code == "budget_exceeded"
     replay = await replaying(engine, more).replay(path, graph=graph)

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated, Any, Protocol
 
 import pytest
@@ -22,6 +22,7 @@ from interlock.errors import MediaMalformed
 from interlock.runtime import tracing
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from tests.support.passing import ENOUGH, run_out
 from tests.support.spans import Spans, spanned
 
 CANARY = "canary-Xq7ZvK"
@@ -48,13 +49,13 @@ class Web(Capability, Protocol):
 
 
 class RealWeb:
-    def __init__(self, *, fails: Exception | None = None, waits: bool = False) -> None:
+    def __init__(self, *, fails: Exception | None = None, waits: Callable[[], Awaitable[object]] | None = None) -> None:
         self._fails, self._waits = fails, waits
 
     async def get(self, address: str) -> str:
         with trace.get_tracer_provider().get_tracer("web").start_as_current_span("GET"):
             if self._waits:
-                await asyncio.Event().wait()
+                await self._waits()
             if self._fails:
                 raise self._fails
             return address
@@ -141,10 +142,11 @@ async def test_what_fails_has_a_span_that_says_so(engine: EngineName, spans: Spa
     assert spans.open == 0
 
 
-@pytest.mark.parametrize("limits", [{"max_call_seconds": 0.05}, {"max_turn_seconds": 0.05}])
+@pytest.mark.usefixtures("time_passes")
+@pytest.mark.parametrize("limits", [{"max_call_seconds": ENOUGH}, {"max_turn_seconds": ENOUGH}])
 async def test_what_takes_too_long_has_a_span_that_ends(engine: EngineName, spans: Spans, limits: dict[str, float]):
     async with asyncio.timeout(20):
-        result = await app(engine, web=RealWeb(waits=True), **limits).run(talk, {"text": "x"})
+        result = await app(engine, web=RealWeb(waits=run_out), **limits).run(talk, {"text": "x"})
     assert result.error is not None
     assert spans.open == 0
     assert "call Web.get" in dict(spans.parents())
@@ -152,7 +154,7 @@ async def test_what_takes_too_long_has_a_span_that_ends(engine: EngineName, span
 
 async def test_what_is_cancelled_has_a_span_that_ends(engine: EngineName, spans: Spans):
     for graph in (talk, single):
-        task = asyncio.create_task(app(engine, web=RealWeb(waits=True)).run(graph, {"text": "x"}))
+        task = asyncio.create_task(app(engine, web=RealWeb(waits=asyncio.Event().wait)).run(graph, {"text": "x"}))
         await asyncio.sleep(0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.runtime.watch import Watch
+from tests.support.passing import pass_time
 
 
 async def waits_for_ever(watch: Watch, deadline: float) -> bool:
@@ -82,3 +83,22 @@ def test_every_event_loop_has_a_timer_of_its_own(run: int):
 
     assert asyncio.run(one())
     assert asyncio.run(one())
+
+
+@pytest.mark.usefixtures("time_passes")
+async def test_a_grace_counts_from_when_the_deadline_is_noticed():
+    loop = asyncio.get_running_loop()
+    watch = Watch(loop)
+    outer, ended = watch.begin(loop.time() + 1, grace=0.05), False
+    inner = asyncio.create_task(waits_for_ever(watch, loop.time() + 0.5))
+    await asyncio.sleep(0)
+    pass_time(60)  # the loop is held up for longer than both have
+    try:
+        await inner
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        ended = outer.was_ended()
+    finally:
+        watch.end(outer)
+    assert ended
+    assert inner.result(), "it was ended by its own deadline"

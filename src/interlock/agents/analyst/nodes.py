@@ -158,7 +158,12 @@ async def tool_executor(tool_calls: tuple[PlannedCall, ...], tool_outputs: tuple
 
     for call in _in_order(tool_calls):
         made[call.id] = asyncio.ensure_future(make(call))
-    await asyncio.gather(*made.values())
+    try:
+        await asyncio.gather(*made.values())
+    finally:  # none is left behind when the time is up for one of them
+        for task in made.values():
+            task.cancel()
+        await asyncio.gather(*made.values(), return_exceptions=True)
     return Executed(tool_outputs=(*tool_outputs, *(made[call.id].result() for call in tool_calls)))
 
 
