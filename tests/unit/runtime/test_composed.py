@@ -142,7 +142,7 @@ async def test_one_that_never_ends_ends_with_the_turn(engine: EngineName):
                 ended.append(task)
             return task
 
-    result, _ = await asyncio.wait_for(take(engine, Hangs(), max_turn_seconds=0.2, max_call_seconds=0.05), 30)
+    result, _ = await asyncio.wait_for(take(engine, Hangs(), max_turn_seconds=0.6, max_call_seconds=0.3), 30)
     assert (result.error.code, ended) == ("budget_exceeded", ["do it"])
 
 
