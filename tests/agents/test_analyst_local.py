@@ -40,4 +40,4 @@ async def test_questions_to_a_real_model_all_end_typed(tmp_path: Path):
     ):
         ended = await take_all(app, "analyst", asked, model, endings=ENDINGS)
     assert ended["success"] >= 2, "with a plan by rules, the model can answer"
-    assert model.asked >= len(asked) - 3
+    assert model.asked >= sum("DROP TABLE" not in text for text in asked[:-3]), "only what is refused does not reach the model"
