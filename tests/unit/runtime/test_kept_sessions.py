@@ -24,7 +24,7 @@ from interlock.runtime.events import Event
 from interlock.runtime.reply import Fault, Reply
 from interlock.runtime.sessions import Kept
 from interlock.testing import CountingIds
-from tests.support.passing import ENOUGH, use_up
+from tests.support.passing import ENOUGH, leap
 
 TOKEN = "hunter2-" + "q7w8e9"
 OTHER: dict[EngineName, EngineName] = {ENGINES[0]: ENGINES[1], ENGINES[1]: ENGINES[0]}
@@ -418,15 +418,16 @@ async def test_a_stream_that_is_left_while_it_is_saved_lets_the_next_one_in(app:
 # Time
 
 
-async def later() -> None:
-    use_up()
-    await asyncio.sleep(0.05)
+async def outlast() -> None:
+    """Go on for longer than there is time, the grace included."""
+    await leap(ENOUGH + 1)
+    await leap(1)
 
 
 @pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize("moment", ["save", "saved"])
 async def test_time_that_runs_out_while_it_is_saved_is_no_error(app: Make, notebook: Notebook, engine: EngineName, moment: str):
-    notebook.slow[moment] = later
+    notebook.slow[moment] = outlast
     result = await app(engine, max_turn_seconds=ENOUGH).run(diary, "one", session="s")
     assert (result.error, result.output, notebook.said()) == (None, "one!", ("one", "one!"))
 
@@ -435,7 +436,7 @@ async def test_time_that_runs_out_while_it_is_saved_is_no_error(app: Make, noteb
 @pytest.mark.parametrize("moment", ["hold", "load"])
 async def test_time_that_runs_out_before_it_begins_ends_it(app: Make, notebook: Notebook, engine: EngineName, moment: str, tmp_path: Path):
     work = Work()
-    notebook.slow[moment] = later
+    notebook.slow[moment] = outlast
     running = app(engine, work, max_turn_seconds=ENOUGH)
     result = await running.run(diary, "one", session="s", record=tmp_path / "record")
     assert (code(result), result.path, work.asked, notebook.holder) == ("budget_exceeded", (), [], None)
@@ -452,7 +453,7 @@ async def test_a_turn_without_limits_of_time_is_kept_as_well(app: Make, notebook
 async def test_time_that_runs_out_in_a_node_leaves_the_session_as_it_was(app: Make, notebook: Notebook, engine: EngineName):
     async def wait(what: str) -> None:
         if what == "slow!":
-            await later()
+            await outlast()
 
     running = app(engine, Work(wait), max_turn_seconds=ENOUGH)
     await running.run(diary, "one", session="s")
@@ -465,14 +466,15 @@ async def test_whoever_cancels_while_it_is_saved_is_not_told_that_time_ran_out(a
     is_late = asyncio.Event()
 
     async def save() -> None:
-        use_up()
-        is_late.set()
+        try:
+            await outlast()
+        finally:
+            is_late.set()
         await asyncio.Event().wait()
 
     notebook.slow["save"] = save
     task = asyncio.create_task(app(engine, max_turn_seconds=ENOUGH).run(diary, "one", session="s"))
     await is_late.wait()
-    await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -32,10 +32,10 @@ from interlock.capabilities import Clock, Human, Ids, Message, Model, Piece, Que
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import CapabilityError, MediaMalformed, ModelTimeout, RecordInvalid, StoreFull, StoreUnavailable
-from interlock.runtime import budget
 from interlock.runtime.ledger import Entry
 from interlock.runtime.record import Recorder, Replay, read_record
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from tests.support.passing import ENOUGH, run_out, use_up
 
 
 class Trip(TypedDict, total=False):
@@ -358,8 +358,7 @@ async def test_a_turn_is_the_same_whether_it_is_written_down_or_not(engine: Engi
 
 
 async def hang(text: str) -> Done:
-    await asyncio.Event().wait()
-    return Done(out="")
+    await run_out()
 
 
 class Moved(Outcome):
@@ -368,7 +367,7 @@ class Moved(Outcome):
 
 async def dawdle(text: str, *, search: Search) -> Moved:
     await search.find(text)
-    await asyncio.sleep(0.05)
+    use_up()
     return Moved(rounds=1)
 
 
@@ -386,23 +385,19 @@ class Slow(Capability, Protocol):
 
 class RealSlow:
     async def wait(self) -> str:
-        await asyncio.Event().wait()
-        return ""
+        await run_out()
 
 
 dawdling = Graph("one", state=Trip, entry=dawdle, nodes=[node(dawdle, goes={Moved: ask}), node(ask, goes={Done: END})], takes=["text"])
 
 
+@pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize("graph", [one(hang), dawdling, one(wait_for_call)], ids=["hangs", "dawdles", "waits"])
-async def test_a_turn_that_ran_out_of_time_is_the_same_again(
-    engine: EngineName, graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    if graph is dawdling:  # which ends its step by itself, however slow the machine is
-        monkeypatch.setattr(budget, "_GRACE", 60)
+async def test_a_turn_that_ran_out_of_time_is_the_same_again(engine: EngineName, graph: Graph, tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     granted: dict[type, object] = {Search: RealSearch(), Slow: RealSlow()}
     async with asyncio.timeout(20):
-        first = await Interlock(Settings(engine=engine, max_turn_seconds=0.05), grants=granted).run(graph, "x", record=path)
+        first = await Interlock(Settings(engine=engine, max_turn_seconds=ENOUGH), grants=granted).run(graph, "x", record=path)
     assert first.error is not None
     assert first.error.code == "budget_exceeded"
     async with asyncio.timeout(20):
@@ -410,9 +405,10 @@ async def test_a_turn_that_ran_out_of_time_is_the_same_again(
     assert again.differences == ()
 
 
+@pytest.mark.usefixtures("time_passes")
 async def test_a_call_that_ran_out_of_time_is_the_same_again(engine: EngineName, tmp_path: Path):
     path = tmp_path / "turn.jsonl"
-    limited = Settings(engine=engine, max_call_seconds=0.05)
+    limited = Settings(engine=engine, max_call_seconds=ENOUGH)
     async with asyncio.timeout(20):
         first = await Interlock(limited, grants={Slow: RealSlow()}).run(one(wait_for_call), "x", record=path)
     again = await Interlock(Settings(engine=engine)).replay(path, graph=one(wait_for_call))
@@ -685,15 +681,16 @@ async def say(text: str, *, model: Model) -> Done:
     return Done(out="".join([piece.text async for piece in model.stream([Message(role="user", text=text)])]))
 
 
+@pytest.mark.usefixtures("time_passes")
 async def test_a_stream_that_was_cut_off_by_the_turns_time_is_the_same_again(engine: EngineName, tmp_path: Path):
     path = tmp_path / "turn.jsonl"
 
     class Waiting(ScriptedModel):
         async def stream(self, messages: Sequence[Message], *, tools: Any = ()) -> AsyncIterator[Piece]:  # pyright: ignore[reportIncompatibleMethodOverride]
             yield Piece(text="half ")
-            await asyncio.Event().wait()
+            await run_out()
 
-    limited = Settings(engine=engine, max_turn_seconds=0.05)
+    limited = Settings(engine=engine, max_turn_seconds=ENOUGH)
     async with asyncio.timeout(20):
         first = await Interlock(limited, grants={Model: Waiting()}).run(one(say), "x", record=path)
     assert first.error is not None
