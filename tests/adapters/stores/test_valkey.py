@@ -396,6 +396,11 @@ def test_why_a_server_does_not_start_is_in_the_error(folder: Path, packages: Pat
     assert "'valkey.log'" in message
 
 
+def test_a_warning_is_not_why_a_server_does_not_start(folder: Path, packages: Path):
+    installed(packages, "echo '1:M 1 Jan 2030 # WARNING The moon is full'; kill -KILL $$")
+    assert "'it ended without a word'" in fails(EmbeddedValkey(folder))
+
+
 def test_a_server_that_may_not_be_run_is_unavailable(folder: Path, packages: Path):
     installed(packages, "", mode=0o644)
     assert "Permission denied" in fails(EmbeddedValkey(folder))

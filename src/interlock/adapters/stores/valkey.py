@@ -184,7 +184,8 @@ class EmbeddedValkey:
             return why
         if any(words in log for words in _CORRUPT):
             return StoreCorrupt(f"The session store in '{self.folder}' cannot be read; it is left as it is. Move that folder away.")
-        said = log.rpartition("\n")[2].rpartition(" # ")[2]
+        lines = [line.rpartition(" # ")[2] for line in log.splitlines()]
+        said = next((line for line in reversed(lines) if not line.startswith("WARNING")), "it ended without a word")
         return StoreUnavailable(f"The session store in '{self.folder}' does not start: '{said}'. See 'valkey.log' there, {_ELSE}.")
 
     def _late(self, answer: bytes, *, started: bool) -> StoreError:
