@@ -120,7 +120,10 @@ class Settings(BaseSettings):
     ] = None
     gateway_keywords: Annotated[
         tuple[str, ...], Field(min_length=1, description="words without which no admin's text crosses gateway's bridge")
-    ] = ("docs", "documentation", "customer", "user document", "knowledge base")
+    ] = (
+        *("docs", "documentation", "documents", "customer", "customers", "users"),
+        *("user document", "user documents", "knowledge base", "handbook"),
+    )
     gateway_customer_writes: Annotated[bool, Field(description="whether gateway's customer side may write documents too")] = False
     gateway_file_bytes: Annotated[int, Field(ge=1, description="the largest file that gateway's workers read or write")] = 10_000_000
     gateway_secrets: Annotated[

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from interlock.agents.gateway import agent
 from interlock.agents.gateway.graph import admin_graph, user_graph
 from interlock.agents.gateway.nodes import bridge, customer, customer_from_bridge, supervisor
-from interlock.agents.gateway.proof import is_proof, prove
 from interlock.agents.gateway.roles import Route
+from interlock.agents.gateway.seals import is_sealed, seal
 from interlock.agents.gateway.state import Answered, Crossed, Forwarded, Responded, Returned
 from interlock.contract.labels import Secret
 from interlock.errors import BridgeAccessError, TurnError
@@ -65,7 +65,11 @@ class Worked:
 async def test_the_supervisor_answers_with_its_worker_which_has_the_secret():
     worker, vault = Worked(), Kept("key")
     answered = await supervisor("ls /admin now", classifier=Sorted("respond_admin"), worker=worker, vault=vault)
-    assert answered == Answered(supervisor_response="done", secret_key_ref="key")  # noqa: S106 - the name of one
+    assert answered == Answered(
+        supervisor_response="done",
+        secret_key_ref="key",  # noqa: S106 - the name of one
+        secret_context="secret 'key', for the files of the admin worker",  # noqa: S106 - the words about one
+    )
     assert (worker.tasks, vault.fetched) == ([("ls / now", "secret of key")], ["key"])
     assert (answered.origin, answered.route) == ("supervisor", "respond_admin")
 
@@ -73,7 +77,7 @@ async def test_the_supervisor_answers_with_its_worker_which_has_the_secret():
 async def test_without_a_secret_the_vault_is_not_opened():
     worker, vault = Worked(), Kept()
     answered = await supervisor("Hello.", classifier=Sorted("respond_admin"), worker=worker, vault=vault)
-    assert answered == Answered(supervisor_response="done", secret_key_ref="")
+    assert answered == Answered(supervisor_response="done", secret_key_ref="", secret_context="")
     assert (worker.tasks, vault.fetched) == ([("Hello.", "")], [])
 
 
@@ -82,14 +86,18 @@ async def test_what_is_for_the_customer_side_is_sent_on_with_a_proof_and_nothing
     forwarded = await supervisor(TEXT, classifier=Sorted("route_bridge"), worker=worker, vault=vault)
     assert isinstance(forwarded, Forwarded)
     assert (forwarded.origin, forwarded.route, worker.tasks, vault.fetched) == ("supervisor", "route_bridge", [], [])
-    assert await bridge(forwarded.origin, forwarded.origin_proof, TEXT) == Crossed(bridge_admin_input=TEXT)
+    crossed = await bridge(forwarded.origin, forwarded.origin_seal, TEXT)
+    assert crossed == Crossed(bridge_admin_input=TEXT, bridge_seal=seal(TEXT, "bridge"))
+    side = Worked()
+    assert await customer_from_bridge(crossed.bridge_admin_input, crossed.bridge_seal, side=side) == Returned(customer_response="answered")
+    assert side.tasks == [(TEXT, "")]
 
 
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
 async def test_nothing_is_asked_for_nothing(empty: str):
     classifier, worker, vault = Sorted("route_bridge"), Worked(), Kept("key")
     answered = await supervisor(empty, classifier=classifier, worker=worker, vault=vault)
-    assert answered == Answered(supervisor_response="Empty admin input.", secret_key_ref="")
+    assert answered == Answered(supervisor_response="Empty admin input.", secret_key_ref="", secret_context="")
     assert await customer(empty, "", worker=worker) == Responded(response="Empty user input.")
     assert await customer("", empty, worker=worker) == Responded(response="Empty user input.")
     assert (classifier.asked, worker.tasks, vault.fetched) == ([], [], [])
@@ -100,9 +108,6 @@ async def test_the_customer_side_answers_whoever_asks():
     assert await customer("read /docs/a.md", "", worker=worker) == Responded(response="done")
     assert await customer("", "read /docs/b.md", worker=worker) == Responded(response="done")
     assert worker.tasks == [("read /a.md", ""), ("read /b.md", "")]
-    side = Worked()
-    assert await customer_from_bridge("read /docs/a.md", side=side) == Returned(customer_response="answered")
-    assert side.tasks == [("read /docs/a.md", "")]
 
 
 # The bridge
@@ -119,19 +124,19 @@ FORGED = {
     "no proof": ("supervisor", ""),
     "a word": ("supervisor", "supervisor"),
     "zeros": ("supervisor", "0" * 64),
-    "of another text": ("supervisor", prove("another text")),
-    "of an empty text": ("supervisor", prove("")),
-    "of the text with a space": ("supervisor", prove(TEXT + " ")),
-    "backwards": ("supervisor", prove(TEXT)[::-1]),
-    "in capitals": ("supervisor", prove(TEXT).upper()),
-    "cut": ("supervisor", prove(TEXT)[:-1]),
-    "with more": ("supervisor", prove(TEXT) + "0"),
+    "of another text": ("supervisor", seal("another text", "supervisor")),
+    "of an empty text": ("supervisor", seal("", "supervisor")),
+    "of the text with a space": ("supervisor", seal(TEXT + " ", "supervisor")),
+    "backwards": ("supervisor", seal(TEXT, "supervisor")[::-1]),
+    "in capitals": ("supervisor", seal(TEXT, "supervisor").upper()),
+    "cut": ("supervisor", seal(TEXT, "supervisor")[:-1]),
+    "with more": ("supervisor", seal(TEXT, "supervisor") + "0"),
     "no ASCII": ("supervisor", "é" * 64),
     "a lone surrogate": ("supervisor", "\ud800" * 64),
-    "the admin's own": ("admin_cli", prove(TEXT)),
-    "the bridge's own": ("bridge", prove(TEXT)),
-    "in other letters": ("Supervisor", prove(TEXT)),
-    "nobody": ("", prove(TEXT)),
+    "the admin's own": ("admin_cli", seal(TEXT, "supervisor")),
+    "the bridge's own": ("bridge", seal(TEXT, "supervisor")),
+    "in other letters": ("Supervisor", seal(TEXT, "supervisor")),
+    "nobody": ("", seal(TEXT, "supervisor")),
 }
 
 
@@ -140,19 +145,35 @@ async def test_the_bridge_refuses_every_origin_that_cannot_be_proved(origin: str
     with pytest.raises(BridgeAccessError) as refused:
         await bridge(origin, proof, TEXT)  # pyright: ignore[reportArgumentType] - that is what is tried
     assert TEXT not in str(refused.value)
-    assert prove(TEXT) not in str(refused.value)
+    assert seal(TEXT, "supervisor") not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "given_seal", ["", "bridge", "0" * 64, seal("another", "bridge"), seal(TEXT, "supervisor"), seal(TEXT, "bridge").upper()]
+)
+async def test_the_far_side_of_the_bridge_accepts_only_what_the_bridge_sealed(given_seal: str):
+    side = Worked()
+    with pytest.raises(BridgeAccessError) as refused:
+        await customer_from_bridge(TEXT, given_seal, side=side)
+    assert (side.tasks, TEXT in str(refused.value)) == ([], False)
 
 
 @given(text=st.text(), other=st.text())
 def test_a_proof_is_of_one_text(text: str, other: str):
-    assert is_proof(prove(text), text)
+    assert is_sealed(seal(text, "supervisor"), text, "supervisor")
     assume(text != other)
-    assert not is_proof(prove(text), other)
+    assert not is_sealed(seal(text, "supervisor"), other, "supervisor")
+
+
+@given(text=st.text())
+def test_a_seal_is_of_one_node(text: str):
+    assert not is_sealed(seal(text, "supervisor"), text, "bridge")
+    assert not is_sealed(seal(text, "bridge"), text, "supervisor")
 
 
 @given(proof=st.text(), text=st.text())
 def test_nobody_writes_a_proof(proof: str, text: str):
-    assert not is_proof(proof, text)
+    assert not is_sealed(proof, text, "supervisor")
 
 
 # What the graphs are made of
@@ -171,9 +192,9 @@ def test_a_caller_sets_one_field_on_either_side():
 
 
 def test_no_state_has_room_for_the_secret():
-    assert {name for name in admin_graph.state.fields if "secret" in name} == {"secret_key_ref"}
+    assert {name for name in admin_graph.state.fields if "secret" in name} == {"secret_key_ref", "secret_context"}
     assert [name for name in user_graph.state.fields if "secret" in name or "admin" in name] == []
-    assert admin_graph.state.fields["origin_proof"].labels == (Secret,)
+    assert {admin_graph.state.fields[name].labels for name in ("origin_seal", "bridge_seal")} == {(Secret,)}
 
 
 def test_the_bridge_is_granted_nothing_and_no_node_a_model():

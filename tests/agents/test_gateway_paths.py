@@ -56,6 +56,22 @@ TABLE = {
     "path=/docs/a.md": "path=/a.md",
     'path="/docs/a.md"': 'path="/a.md"',
     "/docs/a.md /docs/b.md\n\t/docs/c.md": "/a.md /b.md\n\t/c.md",
+    "read “/docs/a.md” and \u2018/docs/b.md\u2019": "read “/a.md” and \u2018/b.md\u2019",
+    "„/docs/a.md“ «/docs» 「/docs/x」": "„/a.md“ «/» 「/x」",
+    "[the page](/docs/a.md)": "[the page](/a.md)",
+    "see [/docs/a.md](/docs/a.md).": "see [/a.md](/a.md).",
+    "[out](https://h/docs/a.md) [in](/docs/a.md)": "[out](https://h/docs/a.md) [in](/a.md)",
+    "/docs/a.md,/docs/b.md;/docs": "/a.md,/b.md;/",
+    "/docs/a.md,https://h/docs/b,/docs/c": "/a.md,https://h/docs/b,/docs/c",
+    '"https://h/docs",/docs/c': '"https://h/docs",/c',
+    "- /docs/a.md\n- /docs/b.md\n1. /docs": "- /a.md\n- /b.md\n1. /",
+    "|/docs/a.md|/docs|": "|/a.md|/|",
+    "/docs... or /docs…": "/... or /…",
+    "(in /docs.)": "(in /.)",
+    "read(/docs/a.md)": "read(/a.md)",
+    "f(x)/docs/a.md": "f(x)/docs/a.md",
+    "**/docs/a.md": "**/docs/a.md",
+    "C:/docs/a.md": "C:/docs/a.md",
     "": "",
     "no path at all": "no path at all",
 }
@@ -101,7 +117,12 @@ def test_text_without_the_folder_stays_as_it_is(text: str):
     assert in_scope(other, "docs") == other
 
 
-@given(before=TEXTS, after=TEXTS, scheme=st.sampled_from(["https", "http", "file", "s3", "x"]))
+ADDRESSES = st.lists(
+    st.sampled_from(["/docs", "docs", "/admin", "/", "//", ".", "..", "a", "b.md", "=", "://", "X", "?", "#"]), max_size=14
+).map("".join)
+
+
+@given(before=ADDRESSES, after=ADDRESSES, scheme=st.sampled_from(["https", "http", "file", "s3", "x"]))
 def test_an_address_is_never_touched(before: str, after: str, scheme: str):
     word = re.sub(r"\s+", "", f"{before}{scheme}://{after}")
     assert in_scope(f"see {word} now", "docs") == f"see {word} now"

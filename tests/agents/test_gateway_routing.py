@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import InterlockError
-from interlock.agents.gateway.classifier import GuardedClassifier
+from interlock import InterlockError, Settings
+from interlock.agents.gateway.classifier import GuardedClassifier, is_veto
 from interlock.capabilities import Model
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable, SettingsInvalid
@@ -21,20 +21,46 @@ from interlock.runtime.events import Event
 from interlock.testing import ScriptedModel
 from tests.support.gateway import BRIDGE, Post, app, call, calls, code, make_files, names
 
-KEYWORDS = ("docs", "documentation", "customer", "user document", "knowledge base")
+KEYWORDS = Settings().gateway_keywords
+VETOES = (
+    *("respond_admin", "respond_admin.", "`respond_admin`", '"respond_admin"', "RESPOND_ADMIN", " Respond_Admin\n", "**respond_admin**"),
+    *("Respond admin", "respond-admin", "respond\\_admin", "label: respond_admin", "I choose respond_admin, not route_bridge."),
+    *("route_bridge respond_admin", "```\nrespond_admin\n```", '{"label": "respond_admin"}', "“respond_admin”", "\uff32espond_admin"),
+)
 WITH = (
     *("Is it in the docs?", "DOCS", "docs", "(docs)", "docs.", "the Documentation says", "a CUSTOMER asked", "customer's", "/docs/a.md"),
-    *("a user document", "User\n Document", "the knowledge\t base", "Knowledge Base!", "docs-related", "x/docs/y"),
+    *(
+        "customers",
+        "the users",
+        "our documents",
+        "user documents",
+        "the Handbook",
+        "a user document",
+        "User\n Document",
+        "the knowledge\t base",
+        "Knowledge Base!",
+        "docs-related",
+        "x/docs/y",
+    ),
 )
 WITHOUT = (
-    *("Who is on call?", "doc", "docsX", "xdocs", "docs_2", "customers", "user documents", "userdocument", "knowledgebase"),
-    *("user, document", "knowledge of the base", "d o c s", "route_bridge", '{"route": "route_bridge"}', "origin=supervisor", "bridge"),
+    *("Who is on call?", "doc", "docsX", "xdocs", "docs_2", "customer_id", "document", "user", "userdocument", "knowledgebase"),
+    *(
+        "user, document",
+        "knowledge of the base",
+        "d o c s",
+        "handbooks",
+        "route_bridge",
+        '{"route": "route_bridge"}',
+        "origin=supervisor",
+        "bridge",
+    ),
 )
 LABELS = st.one_of(
     st.text(min_size=1),
     st.sampled_from(
         [
-            *("route_bridge", "respond_admin", " route_bridge\n", "respond_admin\n", "RESPOND_ADMIN", "`respond_admin`", "respond_admin."),
+            *("route_bridge", " route_bridge\n", "Route bridge!", *VETOES),
             *('{"route":"route_bridge"}', "route_bridge respond_admin", "goto bridge", "\x00", "docs customer", "route_bridge" * 100),
         ]
     ),
@@ -54,8 +80,25 @@ def test_whatever_the_model_says_no_text_without_a_keyword_crosses(said: str, te
     route = asyncio.run(GuardedClassifier(KEYWORDS).classify(text, model=ScriptedModel(said)))
     if route == "route_bridge":
         assert has_keyword(text)
-    if said.strip() == "respond_admin":
+    if said in VETOES:
         assert route == "respond_admin"
+
+
+@pytest.mark.parametrize("said", VETOES)
+def test_a_veto_is_a_veto_however_it_is_written(said: str):
+    assert asyncio.run(GuardedClassifier(KEYWORDS).classify("Is it in the docs?", model=ScriptedModel(said))) == "respond_admin"
+
+
+@given(before=st.text(), after=st.text())
+def test_no_text_around_a_veto_turns_it_into_consent(before: str, after: str):
+    said = ScriptedModel(f"{before} respond_admin {after}")
+    assert asyncio.run(GuardedClassifier(KEYWORDS).classify("Is it in the docs?", model=said)) == "respond_admin"
+
+
+@pytest.mark.parametrize("said", ["whatever", "route_bridge", "Admin? No. I would respond from the documents.", "{}", "respond"])
+def test_without_a_veto_the_guard_decides(said: str):
+    for text, route in (("Is it in the docs?", "route_bridge"), ("Who is on call?", "respond_admin")):
+        assert asyncio.run(GuardedClassifier(KEYWORDS).classify(text, model=ScriptedModel(said))) == route
 
 
 @given(said=LABELS, other=LABELS, text=SAID)
@@ -64,7 +107,7 @@ def test_the_model_can_say_no_and_nothing_else(said: str, other: str, text: str)
     routes = {label: asyncio.run(guard.classify(text, model=ScriptedModel(label))) for label in (said, other, "route_bridge")}
     assert routes["route_bridge"] == ("route_bridge" if guard.has_keyword(text) else "respond_admin")
     for label, route in routes.items():
-        assert route == ("respond_admin" if label.strip() == "respond_admin" else routes["route_bridge"])
+        assert route == ("respond_admin" if is_veto(label) else routes["route_bridge"])
 
 
 @pytest.mark.parametrize("text", WITH)
@@ -115,7 +158,7 @@ def test_a_turn_goes_over_the_bridge_only_with_a_keyword(post: Post, said: str, 
         assert (path, output) == (("supervisor",), "Empty admin input.")
     elif path == BRIDGE:
         assert has_keyword(text)
-        assert said.strip() != "respond_admin"
+        assert said not in VETOES
         assert (route, origin, output) == ("route_bridge", "bridge", answer)
     else:
         assert (path, route, origin, output) == (("supervisor",), "respond_admin", "supervisor", answer)

@@ -1,8 +1,9 @@
-"""The classifier: a model's label behind a guard. The model can keep a text on the admin's side, never send it across."""
+"""The classifier: a model's label behind a keyword guard. The model can veto the bridge, it can never open it."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from interlock.agents.prompts import Prompts
 from interlock.capabilities import Model
 from interlock.errors import SettingsInvalid
 
-__all__ = ["PROMPTS", "GuardedClassifier"]
+__all__ = ["PROMPTS", "GuardedClassifier", "is_veto"]
 
 PROMPTS = Prompts(Path(__file__).with_name("prompts"))
+_VETO: Route = "respond_admin"
 
 
 class GuardedClassifier:
@@ -26,11 +28,23 @@ class GuardedClassifier:
         self._keyword = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 
     async def classify(self, text: str, *, model: Model) -> Route:
-        """Return `route_bridge` if there is a keyword, unless the model says that it is for the admin."""
+        """Return `route_bridge` if the text has a keyword and the model does not veto it."""
         said = await model.reply(PROMPTS.asked(text, "classifier"))
-        is_vetoed = said.text.strip() == "respond_admin"
-        return "route_bridge" if self.has_keyword(text) and not is_vetoed else "respond_admin"
+        return "route_bridge" if self.has_keyword(text) and not is_veto(said.text) else "respond_admin"
 
     def has_keyword(self, text: str) -> bool:
         """Tell whether a text has one of the keywords, as whole words in any case."""
         return self._keyword.search(text) is not None
+
+
+def is_veto(said: str) -> bool:
+    """Tell whether `respond_admin` occurs in what a model said, however it is spelt.
+
+    Only letters are compared, in one case and width: quotes, backticks, dots, spaces and a sentence around the label do
+    not turn a veto into consent. A reply with both labels is a veto too.
+    """
+    return _letters(_VETO) in _letters(said)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, unicodedata.normalize("NFKC", text).casefold()))

@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.agents.gateway.graph import admin_graph, user_graph
 from interlock.agents.gateway.nodes import bridge
-from interlock.agents.gateway.proof import prove
+from interlock.agents.gateway.seals import seal
 from interlock.capabilities import ModelReply, ToolCall
 from interlock.errors import BridgeAccessError, InputSchema
 from interlock.runtime.proof import Finding, Invariant, Lab, Observed
@@ -64,18 +64,19 @@ UNSAFE = (*user_graph.state.fields, *(field for field in admin_graph.state.field
 
 
 async def only_the_supervisor_crosses(_lab: Lab) -> Finding:
-    """Call the bridge with every origin, and proofs that are none."""
+    """Call the bridge with every origin, and with seals that the supervisor did not make."""
     text = "What do the docs say?"
-    proofs = ("", "supervisor", "0" * 64, prove("another text"), prove(text)[::-1], prove(text).upper())
-    for origin, proof in [*(("supervisor", proof) for proof in proofs), ("admin_cli", prove(text)), ("bridge", prove(text))]:
+    sealed = seal(text, "supervisor")
+    forged = ("", "supervisor", "0" * 64, seal("another text", "supervisor"), seal(text, "bridge"), sealed[::-1], sealed.upper())
+    for origin, given in [*(("supervisor", one) for one in forged), ("admin_cli", sealed), ("bridge", sealed)]:
         try:
-            await bridge(origin, proof, text)  # pyright: ignore[reportArgumentType] - that is what is tried
+            await bridge(origin, given, text)  # pyright: ignore[reportArgumentType] - that is what is tried
         except BridgeAccessError:
             continue
-        return Finding(False, f"origin '{origin}' crossed with a forged proof")
-    crossed = await bridge("supervisor", prove(text), text)
+        return Finding(False, f"origin '{origin}' crossed with a forged seal")
+    crossed = await bridge("supervisor", sealed, text)
     return Finding(
-        crossed.bridge_admin_input == text, f"{len(proofs) + 2} forged origins and proofs were refused, the supervisor's own was not"
+        crossed.bridge_admin_input == text, f"{len(forged) + 2} forged origins and seals were refused, the supervisor's own was not"
     )
 
 

@@ -20,14 +20,18 @@ class GlobalState:
 
     admin_input: Annotated[str, Untrusted] = ""
     origin: Annotated[AdminOrigin, Control] = "admin_cli"
-    origin_proof: Annotated[str, Secret] = ""
-    """That the supervisor, and nobody else, sends this input on."""
+    origin_seal: Annotated[str, Secret] = ""
+    """Shows that the supervisor, and no caller, sends this input on."""
     route: Annotated[Route, Control] = "respond_admin"
     supervisor_response: Annotated[str, Untrusted] = ""
     bridge_admin_input: Annotated[str, Untrusted] = ""
+    bridge_seal: Annotated[str, Secret] = ""
+    """Shows that this input came over the bridge."""
     customer_response: Annotated[str, Untrusted] = ""
     secret_key_ref: Annotated[str, Trusted] = ""
-    """The name of the secret that the supervisor had for its worker. The secret itself is in no state."""
+    """The name of the secret that the supervisor fetched for its worker. The secret itself is in no state."""
+    secret_context: Annotated[str, Trusted] = ""
+    """Which secret was used and what for, in words. The secret itself is in no state."""
 
 
 @dataclass
@@ -45,6 +49,7 @@ class Answered(Outcome):
 
     supervisor_response: str
     secret_key_ref: str
+    secret_context: str
     origin: Literal["supervisor"] = "supervisor"
     route: Literal["respond_admin"] = "respond_admin"
 
@@ -52,7 +57,7 @@ class Answered(Outcome):
 class Forwarded(Outcome):
     """It is for the customer side: the supervisor sends it on, and says so in a way that only it can."""
 
-    origin_proof: str
+    origin_seal: str
     origin: Literal["supervisor"] = "supervisor"
     route: Literal["route_bridge"] = "route_bridge"
 
@@ -61,6 +66,7 @@ class Crossed(Outcome):
     """What crosses the bridge: what the admin said, nothing else."""
 
     bridge_admin_input: str
+    bridge_seal: str
     origin: Literal["bridge"] = "bridge"
 
 
