@@ -289,3 +289,19 @@ async def test_a_process_that_was_killed_leaves_a_whole_graph_and_room_for_the_n
     result = await waiting(desk)
     assert (result.status, files(desk)) == ("waiting", ["puntini-s.waiting"])
     await store.aclose()
+
+
+async def test_what_is_not_understood_is_answered_at_once_and_the_next_line_is_a_new_goal(desk: Desk):
+    result = await desk.take("Frobnicate Design", human="wait")
+    assert (result.status, result.path[-2:]) == ("success", ("escalate", "answer"))
+    assert "Frobnicate Design" in result.output
+    assert not result.metadata["next"]
+    assert (await desk.take("Create a task Design", human="wait")).status == "success"
+
+
+async def test_a_model_can_reply_to_what_is_no_goal(desk: Desk):
+    greeting = {
+        "goal": {"original_goal": "hi", "intent": "greeting", "complexity": "simple", "reply": "Hello. What is to be in the graph?"}
+    }
+    result = await desk.take("hi", greeting, human="wait")
+    assert (result.status, result.output) == ("success", "Hello. What is to be in the graph?")

@@ -72,8 +72,8 @@ async def parse_goal(goal: str, carried: str, *, model: Model, catalogue: ToolCa
     except _MODEL as error:
         failure = Failure(node="parse_goal", step=0, tool="", error_type=error.code, message=error.message, transient=error.transient)
         return Unclear(goal_spec=None, failures=(failure,), retry_count=1, person=carried)
-    if parsed.goal.requires_human_input:
-        why = " ".join(parsed.goal.parsing_notes) or "It needs to be said more clearly."
+    if parsed.goal.requires_human_input or parsed.goal.reply:
+        why = parsed.goal.reply or " ".join(parsed.goal.parsing_notes) or "It needs to be said more clearly."
         failure = Failure(node="parse_goal", step=0, tool="", error_type=UNCLEAR, message=why)
         return Unclear(goal_spec=parsed.goal, failures=(failure,), retry_count=1, person=carried)
     if parsed.goal.is_simple and parsed.tool is not None:
@@ -196,7 +196,9 @@ async def escalate(
     )
     recommended = MORE if unclear else RETRY
     question = Question(text=f"{reason} {last.message}", options=OPTIONS, recommended=recommended)
-    choice = await human.ask(question)
+    # A reply is the whole answer: whatever is typed next is a new goal.
+    has_reply = goal_spec is not None and bool(goal_spec.reply)
+    choice = None if has_reply else await human.ask(question)
     if choice is not None and choice.strip().casefold() == MORE:
         choice = await human.ask(Question(text="What should I know?"))
     context = EscalateContext(reason=reason, error=last.message, recommended_action=recommended, choice=choice)

@@ -67,7 +67,13 @@ def _parsed(payload: dict[str, Any]) -> ParsedGoal:
         why = [*against] if against else [*reading.problems, _HELP]
         intent = "contradictory" if against else "not understood"
         spec = GoalSpec(
-            original_goal=goal, intent=intent, complexity="complex", requires_human_input=True, confidence=0.0, parsing_notes=why
+            original_goal=goal,
+            intent=intent,
+            complexity="complex",
+            requires_human_input=True,
+            confidence=0.0,
+            parsing_notes=why,
+            reply="" if against else " ".join(why),
         )
         return ParsedGoal(goal=spec)
     calls, first = reading.calls, reading.calls[0]

@@ -18,6 +18,8 @@ def report(
     goal: str, spec: GoalSpec | None, *, done: Sequence[Done], failures: Sequence[Failure], escalation: EscalateContext | None
 ) -> str:
     """Write the answer of a turn."""
+    if spec is not None and spec.reply:
+        return spec.reply
     parts = [*_findings(done), *_changes(done)]
     if len(done) > 1 or escalation is not None:
         parts.insert(0, f"Asked: {goal}")

@@ -65,7 +65,11 @@ class TodoItem(_Record):
 
 
 class GoalSpec(_Record):
-    """What is wanted. `requires_human_input` is a goal that cannot be worked on before a person says more; the notes say why."""
+    """What is wanted.
+
+    `requires_human_input` is a goal that cannot be worked on before a person says more; the notes say why. `reply` is what to say at once
+    to what is no goal: a greeting, a request that has nothing to do with the graph, words that were not understood. Nobody is asked.
+    """
 
     original_goal: str
     intent: str
@@ -79,6 +83,7 @@ class GoalSpec(_Record):
     priority: Literal["low", "normal", "high"] = "normal"
     confidence: Share = 1.0
     parsing_notes: list[str] = []
+    reply: str = ""
 
     @property
     def is_simple(self) -> bool:
