@@ -38,6 +38,7 @@ from interlock.engine.serializer import TAG, ClosedSerializer
 from interlock.errors import StateIncompatible
 from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
+from tests.support.amount import ALL, EXAMPLES
 from tests.support.analyst import SHORT, app, said, take, talk
 from tests.support.firestore import shared_emulator
 from tests.support.postgres import PostgresServer
@@ -396,6 +397,44 @@ KILLED = """
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 """
+CUT = """
+    import contextlib, psycopg
+
+    HOLDING = \"\"\"SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = database
+        WHERE locktype = 'advisory' AND datname = current_database()\"\"\"
+    ANYBODY = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+    @contextlib.contextmanager
+    def server():
+        with psycopg.connect(url, autocommit=True) as connection:
+            def cut():
+                chosen = ANYBODY if random.random() < 0.05 else HOLDING
+                time.sleep(0.03 * random.random())
+                connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({chosen}) AS chosen")
+            yield cut
+
+    @contextlib.contextmanager
+    def files():
+        locks = Path(url.removeprefix("sqlite:") + ".locks")
+        def cut():
+            for file in locks.glob("*"):
+                file.unlink(missing_ok=True)
+        yield cut
+
+    @contextlib.contextmanager
+    def nothing():  # on Firestore there is no lock between processes to begin with
+        yield lambda: None
+
+    CUTTING = {"sqlite": files, "postgresql": server, "firestore": nothing}
+    children = {fork(number, TURNS) for number in range(4)}
+    with CUTTING[url.partition(":")[0]]() as cut:
+        while children:
+            cut()
+            time.sleep(0.001)
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            assert status == 0
+            children.discard(ended)
+"""
 ROOT = Path(__file__).parents[2]
 
 
@@ -420,6 +459,20 @@ def test_several_processes_lose_nothing_that_they_acknowledge(url: str, tmp_path
     assert len(acknowledged) >= 30
     assert [line[0] for line in told] != sorted(line[0] for line in told)  # they met
     assert_all_are_there(asyncio.run(talked("direct", tmp_path, "last", checkpoint_url=url)), acknowledged)
+
+
+def test_nothing_acknowledged_is_lost_where_the_locks_are_cut_under_the_writers(url: str, tmp_path: Path):
+    """The server ends the connections that hold locks, or the lock files are deleted: every acknowledged turn is there all the same."""
+    turns = 100 if EXAMPLES >= ALL else 40
+    told = play(f"    TURNS = {turns}\n{CUT}", url, tmp_path)
+    acknowledged = [line for line in told if "." in line]
+    assert len(told) == 4 * turns
+    assert set(told) - set(acknowledged) <= {"session_busy", "state_conflict", "store_unavailable"}
+    assert "state_conflict" in told  # they met, and the loser was told
+    assert len(acknowledged) >= turns
+    there = said(asyncio.run(talked("direct", tmp_path, "last", checkpoint_url=url)))[:-2:2]
+    assert len(set(there)) == len(there)
+    assert set(acknowledged) <= set(there), f"{len(set(acknowledged) - set(there))} of {len(acknowledged)} are lost"
 
 
 @shared

@@ -6,16 +6,17 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["EXAMPLES", "share"]
+__all__ = ["ALL", "EXAMPLES", "share"]
 
 T = TypeVar("T")
 
 EXAMPLES = int(os.environ.get("INTERLOCK_TEST_EXAMPLES", "50"))
 """How many examples hypothesis makes where a test does not say."""
 
-_ALL = 200
+ALL = 200
+"""From how many examples on a test tries everything."""
 
 
 def share(cases: Sequence[T], *, of: int) -> list[T]:
     """Return all cases where there is time for them, else one of so many."""
-    return [*cases[:: 1 if EXAMPLES >= _ALL else of]]
+    return [*cases[:: 1 if EXAMPLES >= ALL else of]]

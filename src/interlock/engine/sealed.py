@@ -69,13 +69,13 @@ class SealedCheckpointer(BaseCheckpointSaver[Any]):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
         """Keep a checkpoint."""
-        return self._inner.put(config, checkpoint, self._sealed(metadata), new_versions)
+        return self._inner.put(config, checkpoint, self.sealed(metadata), new_versions)
 
     async def aput(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
         """Keep a checkpoint."""
-        return await self._inner.aput(config, checkpoint, self._sealed(metadata), new_versions)
+        return await self._inner.aput(config, checkpoint, self.sealed(metadata), new_versions)
 
     def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Keep what a node wrote before its step has ended."""
@@ -117,7 +117,8 @@ class SealedCheckpointer(BaseCheckpointSaver[Any]):
         """Forget all of threads but the newest, or that as well."""
         await self._inner.aprune(thread_ids, strategy=strategy)
 
-    def _sealed(self, metadata: CheckpointMetadata) -> CheckpointMetadata:
+    def sealed(self, metadata: CheckpointMetadata) -> CheckpointMetadata:
+        """Return the metadata of a checkpoint with the fingerprint in it."""
         sealed: Any = {**metadata, _SEAL: self._fingerprint}
         return sealed
 

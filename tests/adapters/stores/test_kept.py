@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 
 from interlock.adapters.stores.checkpoints import open_checkpoints
 from interlock.adapters.stores.kept import CheckpointedSessions
+from interlock.adapters.stores.savers import Put
 from interlock.engine.sealed import SealedCheckpointer
 from interlock.errors import StateConflict, StateIncompatible, StateUnstorable, StoreCorrupt
 from interlock.runtime.sessions import Kept
@@ -393,6 +394,61 @@ def test_whoever_is_acknowledged_is_there_in_that_order(steps: list[tuple[int, s
             assert (await writers[0].load("s")).values.get("said", ()) == acknowledged
 
     asyncio.run(play())
+
+
+async def test_of_many_who_save_at_once_one_is_acknowledged(url: str):
+    """Nobody holds the session: the store itself decides who is next."""
+    async with opened(url) as store:
+        sessions = store.sessions()
+        kept = await sessions.load("s")
+        for number in range(4):
+            saves = [sessions.save("s", {"said": (number, who)}, expected=kept.version, turn=f"{number}.{who}") for who in range(8)]
+            ends = await asyncio.gather(*saves, return_exceptions=True)
+            assert [type(end) for end in ends if end is not None] == [StateConflict] * 7
+            kept = await sessions.load("s")
+            assert kept.values == {"said": (number, ends.index(None))}
+
+
+async def test_a_checkpoint_whose_acknowledgement_was_lost_is_stored_once(url: str):
+    async with opened(url) as store:
+        before = await grow(store.sessions(), "s", "a")
+        saver = await store.checkpoints.saver()
+        found = await saver.aget_tuple(AT)
+        assert found is not None
+        put = Put(found.config, {**found.checkpoint, "id": checkpoint_id_after(before)}, found.metadata, {})
+        for _ in range(2):
+            await saver.aput_after(put, expected=before.version)
+        await grow(store.sessions(), "s", "b")
+        await saver.aput_after(put, expected=before.version)
+        assert len([one async for one in saver.alist(AT)]) == 3
+
+
+def checkpoint_id_after(kept: Kept) -> str:
+    made = str(checkpoint_id.uuid6())
+    assert kept.version is not None
+    assert made > kept.version
+    return made
+
+
+async def test_a_session_that_was_deleted_begins_anew(url: str):
+    async with opened(url) as store:
+        for number in range(3):
+            assert (await grow(store.sessions(), "s", f"a{number}", "b")).values["said"] == (f"a{number}", "b")
+            await (await store.checkpoints.saver()).adelete_thread("g:s")
+
+
+@pytest.mark.parametrize("url", ["firestore"], indirect=True)
+async def test_after_the_checkpoints_of_a_run_are_deleted_the_one_before_them_is_gone_on_with(url: str):
+    async with opened(url) as store:
+        before = await grow(store.sessions(), "s", "a")
+        saver = await store.checkpoints.saver()
+        found = await saver.aget_tuple(AT)
+        assert found is not None
+        metadata: Any = {**found.metadata, "run_id": "r"}
+        put = Put(found.config, {**found.checkpoint, "id": checkpoint_id_after(before)}, metadata, {})
+        await saver.aput_after(put, expected=before.version)
+        await saver.adelete_for_runs(["r"])
+        assert (await grow(store.sessions(), "s", "b")).values["said"] == ("a", "b")
 
 
 async def test_one_at_a_time_holds_a_session_of_a_graph_and_no_other(url: str):

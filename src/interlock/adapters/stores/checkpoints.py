@@ -14,8 +14,7 @@ from interlock.adapters.stores.exclusion import Exclusion, FileExclusion, LocalE
 from interlock.errors import SettingsInvalid
 
 if TYPE_CHECKING:  # takes most of a second, so each store imports it when it is used
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-
+    from interlock.adapters.stores.savers import ComparingSaver
     from interlock.engine.serializer import ClosedSerializer
 
 __all__ = ["Checkpoints", "open_checkpoints"]
@@ -40,7 +39,7 @@ class Kinds:
 class Place(Protocol):
     """Somewhere to keep checkpoints."""
 
-    async def saver(self) -> BaseCheckpointSaver[Any]:
+    async def saver(self) -> ComparingSaver:
         """Return what the running event loop is to use, ready for it."""
         ...
 
@@ -61,16 +60,16 @@ class Checkpoints:
         self._local = LocalExclusion()
         self._timeout_s = timeout_s
 
-    async def saver(self) -> BaseCheckpointSaver[Any]:
+    async def saver(self) -> ComparingSaver:
         """Return the checkpointer of the running event loop, opened when it is first asked for."""
         return await self._place.saver()
 
     def exclusive(self, session: str) -> AbstractAsyncContextManager[None]:
         """Hold a session: nobody else on the same store does so meanwhile. Where somebody does for too long: SessionBusy.
 
-        A process that is killed lets go at once. On PostgreSQL so does one whose connection is lost, without noticing: before
-        something is committed that others must not have overtaken, compare the id of the newest checkpoint. In memory and on
-        Firestore those who are kept out are the others on this event loop.
+        A process that is killed lets go at once. On PostgreSQL so does one whose connection is lost, without noticing: the lock puts
+        turns in order, and what others must not have overtaken is stored by `aput_after`, which compares. In memory and on Firestore
+        those who are kept out are the others on this event loop.
         """
         return self._held(session)
 
@@ -111,9 +110,9 @@ class _Memory:
 
     def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
-        self._saver: BaseCheckpointSaver[Any] | None = None
+        self._saver: ComparingSaver | None = None
 
-    async def saver(self) -> BaseCheckpointSaver[Any]:
+    async def saver(self) -> ComparingSaver:
         from interlock.adapters.stores.savers import MemorySaver  # noqa: PLC0415 - see above
 
         if self._saver is None:
@@ -131,7 +130,7 @@ class _Sqlite:
         self._timeout_s = timeout_s
         self._savers: dict[asyncio.AbstractEventLoop, Any] = {}
 
-    async def saver(self) -> BaseCheckpointSaver[Any]:
+    async def saver(self) -> ComparingSaver:
         from interlock.adapters.stores.sqlite_saver import SqliteSaver  # noqa: PLC0415 - see above
 
         loop = asyncio.get_running_loop()
@@ -157,7 +156,7 @@ class _Firestore:
     def __init__(self, saver: Any) -> None:
         self._saver = saver
 
-    async def saver(self) -> BaseCheckpointSaver[Any]:
+    async def saver(self) -> ComparingSaver:
         return self._saver
 
     async def aclose(self) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from interlock.errors import SessionBusy, StoreFull, StoreUnavailable
+from interlock.errors import SessionBusy, StateConflict, StoreFull, StoreUnavailable
 
-__all__ = ["Exclusion", "FileExclusion", "LocalExclusion", "busy", "digest", "patiently"]
+__all__ = ["Exclusion", "FileExclusion", "LocalExclusion", "busy", "digest", "overtaken", "patiently"]
 
 _FIRST_S, _LAST_S = 0.005, 0.1
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -137,6 +137,11 @@ async def patiently(attempt: Callable[[], Awaitable[T | None]], *, session: str,
 def busy(session: str) -> SessionBusy:
     """Say that somebody else has a session."""
     return SessionBusy(f"Session '{session:.100}' is held by another turn, which did not end in time.")
+
+
+def overtaken() -> StateConflict:
+    """Say that another turn of the session was saved first."""
+    return StateConflict("Another turn of the session has ended in the meantime.")
 
 
 def digest(session: str) -> bytes:

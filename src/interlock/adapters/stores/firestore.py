@@ -1,7 +1,8 @@
 """LangGraph's checkpoints in Firestore: the extra `interlock[firestore]`.
 
-One writer a thread is taken for granted, as everywhere in Interlock; readers may come at any time. How the documents lie is
-in `firestore_documents.py`, in which order they come and go in `firestore_records.py`.
+Of those who save turns of one thread only one goes on after a checkpoint: it makes the claim document of that checkpoint in
+the commit that stores the next one. LangGraph itself is taken to be the only writer of its thread; readers may come at any
+time. How the documents lie is in `firestore_documents.py`, in which order they come and go in `firestore_records.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from google.cloud.firestore import AsyncClient
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -26,9 +26,11 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from interlock.adapters.stores.exclusion import overtaken
 from interlock.adapters.stores.firestore_calls import Firestore
-from interlock.adapters.stores.firestore_documents import Payload, Place, Stored, Write, digest
+from interlock.adapters.stores.firestore_documents import Document, Payload, Place, Stored, Write, claim_of, digest
 from interlock.adapters.stores.firestore_records import PAGE, REGULAR, Records, Slots
+from interlock.adapters.stores.savers import ComparingSaver, Put
 from interlock.engine.serializer import ClosedSerializer
 from interlock.errors import InterlockError, StateUnstorable, StoreCorrupt
 
@@ -37,7 +39,7 @@ __all__ = ["FirestoreCheckpointer"]
 _COUNTERS = "counters_since_delta_snapshot"
 
 
-class FirestoreCheckpointer(BaseCheckpointSaver[str]):
+class FirestoreCheckpointer(ComparingSaver):
     """Keeps the checkpoints of one tenant in a Firestore database in native mode. It can only be waited for: use the `a...` methods.
 
     Credentials are the default ones of the machine; with FIRESTORE_EMULATOR_HOST the emulator is asked instead. A call that
@@ -111,18 +113,32 @@ class FirestoreCheckpointer(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
         """Keep a checkpoint, whole: which channels are new in it makes no difference."""
-        del new_versions
         place = Place(_thread(config), _ns(config) or "", checkpoint["id"])
-        told = get_checkpoint_metadata(config, metadata)
-        run: object = told.get("run_id")
-        await self._records.put(
-            place,
-            parent=get_checkpoint_id(config),
-            run=None if run is None else digest(str(run)),
-            checkpoint=self._dumped(checkpoint),
-            metadata=self._dumped(told),
-        )
+        await self._put(place, Put(config, checkpoint, metadata, new_versions))
         return _config(place, place.id)
+
+    async def aput_after(self, put: Put, *, expected: str | None) -> None:
+        """Store a checkpoint if the newest one of its thread is still `expected`, otherwise raise StateConflict."""
+        place = Place(*put.thread, put.checkpoint["id"])
+        newest = await self._records.newest(place.thread, place.ns)
+        if expected == (None if newest is None else newest.place.id):
+            is_stored = await self._put(place, put, claim=claim_of(place, after=expected))
+        else:
+            is_stored = await self._records.get(place) is not None
+        if not is_stored:
+            raise overtaken()
+
+    async def _put(self, place: Place, put: Put, *, claim: Document | None = None) -> bool:
+        told = get_checkpoint_metadata(put.config, put.metadata)
+        run: object = told.get("run_id")
+        return await self._records.put(
+            place,
+            parent=get_checkpoint_id(put.config),
+            run=None if run is None else digest(str(run)),
+            checkpoint=self._dumped(put.checkpoint),
+            metadata=self._dumped(told),
+            claim=claim,
+        )
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Keep what a task wrote: all of it or nothing. A special write replaces an earlier one, of the others the first stays."""

@@ -1,13 +1,14 @@
 """The few things that are asked of Firestore, each with a deadline, and its errors in our terms.
 
 Asked for are documents by their names, documents by one field, and commits. Not asked for, although the client has them:
-transactions, preconditions, cursors, offsets, projections, collection groups and lists of collections. The emulator does
-these wrongly or not at all, so nothing here could be shown to work.
+transactions, preconditions other than that a document must be new, cursors, offsets, projections, collection groups and lists
+of collections. The emulator does these wrongly or not at all, so nothing here could be shown to work.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
@@ -102,20 +103,32 @@ class Firestore:
 
         return await self._ask(ask)
 
-    async def write(self, documents: Sequence[Document], *, after: Sequence[Document] = ()) -> None:
-        """Replace a few documents, at once, when all those that they need are there: with them if that fits into one commit."""
+    async def write(self, documents: Sequence[Document], *, after: Sequence[Document] = (), claim: Document | None = None) -> bool:
+        """Replace a few documents, at once, when all those that they need are there: with them if that fits into one commit.
+
+        The claim must be new: where it is there already, the documents are not written, and False is returned.
+        """
         batches = list(_batches([*after, *documents]))
         if len(batches) > 1:
             batches = [*_batches(after), list(documents)]
         for batch in batches:
 
-            async def ask(client: AsyncClient, batch: Sequence[Document] = batch) -> None:
+            async def ask(client: AsyncClient, batch: Sequence[Document] = batch, claim: Document | None = None) -> bool:
                 commit = client.batch()
+                if claim is not None:
+                    commit.create(self._collection(client, claim.collection).document(claim.name), claim.fields)
                 for document in batch:
                     commit.set(self._collection(client, document.collection).document(document.name), document.fields)
-                await commit.commit(retry=None, timeout=self._timeout_s)
+                try:
+                    await commit.commit(retry=None, timeout=self._timeout_s)
+                except google.AlreadyExists:
+                    return False
+                return True
 
-            await self._ask(ask)
+            # The documents themselves are in the last batch, and the claim goes with them.
+            if not await self._ask(functools.partial(ask, claim=claim if batch is batches[-1] else None)):
+                return False
+        return True
 
     async def delete(self, names: Sequence[tuple[str, str]]) -> None:
         """Delete documents, each named with its collection, in order."""

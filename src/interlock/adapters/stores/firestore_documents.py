@@ -3,6 +3,7 @@
     tenants/{tenant}/checkpoints/T.N.I            a checkpoint; its `key` puts it in order
     tenants/{tenant}/writes/T.N.I.K.S             what a task wrote before its step ended
     tenants/{tenant}/chunks/OWNER.D.NUMBER        a part of what did not fit into its owner
+    tenants/{tenant}/claims/T.N.I                 which checkpoint came after this one; without I, which one came first
 
 T and N are digests of the thread and the namespace, I is the checkpoint's id with everything odd percent-encoded, K is a
 digest of the task, S is `writes` or the number of a special write, D is the payload's digest. So any text has a legal name
@@ -30,6 +31,7 @@ __all__ = [
     "CHECKPOINTS",
     "CHUNKS",
     "CHUNK_BYTES",
+    "CLAIMS",
     "INLINE_BYTES",
     "WRITES",
     "Document",
@@ -40,6 +42,7 @@ __all__ = [
     "checked",
     "chunk_names",
     "chunks_of",
+    "claim_of",
     "digest",
     "packed",
     "payload",
@@ -51,7 +54,7 @@ __all__ = [
     "write_name",
 ]
 
-CHECKPOINTS, WRITES, CHUNKS = "checkpoints", "writes", "chunks"
+CHECKPOINTS, WRITES, CHUNKS, CLAIMS = "checkpoints", "writes", "chunks", "claims"
 
 CHUNK_BYTES = 900_000
 """How much of a payload one document holds: with its name and the rest it must stay below 1 MiB."""
@@ -170,6 +173,12 @@ def checked(word: str, what: str) -> str:
     if not _is_text(word) or len(_encoded(word)) > _WORD_BYTES:
         raise StateUnstorable(f"The {what} must be a text of at most {_WORD_BYTES:,} bytes.")
     return word
+
+
+def claim_of(place: Place, *, after: str | None) -> Document:
+    """Return the document that says that a checkpoint comes after another one, or first. It can be made once."""
+    name = Place(place.thread, place.ns, after or "").name
+    return Document(CLAIMS, name, {"key": name, "of": place.key})
 
 
 def write_name(place: Place, task: str, slot: str) -> str:

@@ -14,6 +14,7 @@ from interlock.adapters.stores.firestore_calls import MOST_VALUES, Firestore, Fo
 from interlock.adapters.stores.firestore_documents import (
     CHECKPOINTS,
     CHUNKS,
+    CLAIMS,
     WRITES,
     Document,
     Payload,
@@ -55,16 +56,26 @@ class Records:
         self._firestore = firestore
 
     async def put(
-        self, place: Place, *, parent: str | None, run: str | None, checkpoint: tuple[str, bytes], metadata: tuple[str, bytes]
-    ) -> None:
-        """Keep a checkpoint. One that is there already is replaced."""
+        self,
+        place: Place,
+        *,
+        parent: str | None,
+        run: str | None,
+        checkpoint: tuple[str, bytes],
+        metadata: tuple[str, bytes],
+        claim: Document | None = None,
+    ) -> bool:
+        """Keep a checkpoint. One that is there already is replaced. Returns False, and keeps nothing, where another one has the claim."""
         place.check()
         checked(parent or "", "id of a checkpoint")
         said, pieces = payload(*checkpoint, owner=place.name, of=place.key)
         told, more = payload(*metadata, owner=place.name, of=place.key)
         fields = {"key": place.key, "thread": place.thread, "ns": place.ns, "id": place.id, "parent": parent, "run": run}
         document = Document(CHECKPOINTS, place.name, {**fields, "checkpoint": said, "metadata": told})
-        await self._firestore.write([document], after=[*pieces, *more])
+        if await self._firestore.write([document], after=[*pieces, *more], claim=claim) or claim is None:
+            return True
+        found = await self._firestore.get(CLAIMS, [claim.name])  # it is its own where the answer to the first attempt was lost
+        return claim.name in found and found[claim.name].get("of") == place.key
 
     async def put_writes(self, place: Place, task: str, slots: Slots) -> None:
         """Keep what a task wrote. In the usual slot what is there stays and the rest is added, the others are replaced."""
@@ -158,14 +169,17 @@ class Records:
     async def delete(self, thread: str, ns: str | None = None, *, doomed: Callable[[str], bool] = lambda _: True) -> None:
         """Delete the checkpoints of a thread or a namespace that are doomed by their keys, and all that belongs to them.
 
-        The newest go first, so that what is there for the moment is an earlier state.
+        The newest go first, so that what is there for the moment is an earlier state. Claims go before what they speak of: one that
+        was left behind would keep others from going on after the checkpoint before it.
         """
-        await self._delete(*span(thread, ns), doomed=doomed, owners=(CHECKPOINTS, WRITES))
+        await self._delete(*span(thread, ns), doomed=doomed, owners=(CLAIMS, CHECKPOINTS, WRITES))
 
     async def delete_runs(self, runs: Sequence[str]) -> None:
         """Delete the checkpoints that runs wrote, in whichever threads, and all that belongs to them."""
         for group in grouped(runs, MOST_VALUES):
             while found := await self._firestore.among(CHECKPOINTS, "run", group, limit=PAGE):
+                claims = await self._firestore.among(CLAIMS, "of", [_of(one) for one in found])
+                await self._firestore.delete([(CLAIMS, claim.name) for claim in claims])
                 await self._delete_owners(CHECKPOINTS, found)
                 for name, _ in found:
                     await self._delete(f"{name}.", f"{name}/", doomed=lambda _: True, owners=(WRITES,))

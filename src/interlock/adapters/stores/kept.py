@@ -10,12 +10,14 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
+from interlock.adapters.stores.exclusion import overtaken
+from interlock.adapters.stores.savers import ComparingSaver, Put
 from interlock.contract.state import Values
 from interlock.engine.sealed import SealedCheckpointer
-from interlock.errors import StateConflict, StoreCorrupt
+from interlock.errors import StoreCorrupt
 from interlock.runtime.sessions import Kept
 
 __all__ = ["CheckpointedSessions", "OpenCheckpoints"]
@@ -24,9 +26,9 @@ _TURN = "interlock_turn"
 
 
 class OpenCheckpoints(Protocol):
-    """A store of checkpoints, and the right to be the only one who adds to a thread."""
+    """A store of checkpoints, and a lock that puts those in order who add to a thread."""
 
-    async def saver(self) -> BaseCheckpointSaver[Any]: ...
+    async def saver(self) -> ComparingSaver: ...
 
     def exclusive(self, session: str) -> AbstractAsyncContextManager[None]: ...
 
@@ -45,15 +47,19 @@ class CheckpointedSessions:
 
     async def load(self, session: str) -> Kept:
         """Return the state that the last turn left."""
-        found = await (await self._saver()).aget_tuple(self._config(session))
+        found = await self._sealed(await self._checkpoints.saver()).aget_tuple(self._config(session))
         if found is None:
             return Kept()
         return Kept(values=found.checkpoint["channel_values"], version=found.checkpoint["id"])
 
     async def save(self, session: str, values: Values, *, expected: str | None, turn: str) -> None:
-        """Add a checkpoint, if the last one is still the expected one, else raise StateConflict."""
-        saver = await self._saver()
-        last = await saver.aget_tuple(self._config(session))
+        """Add a checkpoint, if the last one is still the expected one, else raise StateConflict.
+
+        The store compares again in the transaction that adds it: whatever became of the lock, nobody adds anything in between.
+        """
+        saver = await self._checkpoints.saver()
+        sealed = self._sealed(saver)
+        last = await sealed.aget_tuple(self._config(session))
         versions: dict[str, Any] = {} if last is None else last.checkpoint["channel_versions"]
         known = {} if last is None else {name: value for name, value in last.checkpoint["channel_values"].items() if name in versions}
         written = saver.serde.dumps_typed
@@ -61,7 +67,7 @@ class CheckpointedSessions:
         if expected != (None if last is None else last.checkpoint["id"]):
             if last is not None and _told(last).get(_TURN) == turn and all(known.get(name) == values[name] for name in changed):
                 return  # it was saved, and then something broke before anybody was told
-            raise StateConflict("Another turn of the session has ended in the meantime.")
+            raise overtaken()
         version = saver.get_next_version(max(versions.values(), default=None), None)
         new: dict[str, Any] = dict.fromkeys(changed, version)
         checkpoint = empty_checkpoint()
@@ -70,10 +76,11 @@ class CheckpointedSessions:
         # What LangGraph keeps for itself stays behind: a node that it was about to run is not to be run after this turn.
         checkpoint["channel_versions"] = {name: versions[name] for name in values if name in versions} | new
         metadata: Any = {"source": "loop", "step": _next_step(last), "parents": {}, _TURN: turn}
-        await saver.aput(self._config(session) if last is None else last.config, checkpoint, metadata, new)
+        config = self._config(session) if last is None else last.config
+        await saver.aput_after(Put(config, checkpoint, sealed.sealed(metadata), new), expected=expected)
 
-    async def _saver(self) -> SealedCheckpointer:
-        return SealedCheckpointer(await self._checkpoints.saver(), graph=self._graph, fingerprint=self._fingerprint)
+    def _sealed(self, saver: ComparingSaver) -> SealedCheckpointer:
+        return SealedCheckpointer(saver, graph=self._graph, fingerprint=self._fingerprint)
 
     def _thread(self, session: str) -> str:
         return f"{self._graph}:{session}"

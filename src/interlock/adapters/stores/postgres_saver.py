@@ -17,14 +17,14 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg.rows import DictRow
 
-from interlock.adapters.stores.exclusion import digest, patiently
+from interlock.adapters.stores.exclusion import digest, overtaken, patiently
 from interlock.adapters.stores.postgres import (
     CORRUPT,
     RESOURCES,
     UNTRANSLATABLE,
     PostgresServer,
 )
-from interlock.adapters.stores.savers import Call, Saver, finished
+from interlock.adapters.stores.savers import Call, Put, Saver, finished
 from interlock.engine.serializer import ClosedSerializer
 from interlock.errors import SettingsInvalid, StateUnstorable, StoreCorrupt, StoreFull, StoreUnavailable, TurnError
 
@@ -34,6 +34,9 @@ _SETTING_UP = 0x17E8_10CD  # the advisory lock: any number, the same in every pr
 _VERSION = "SELECT coalesce(max(v), -1) AS v FROM checkpoint_migrations"
 _TRY = "SELECT pg_try_advisory_lock(%s) AS held"
 _RELEASE = "SELECT pg_advisory_unlock(%s) AS held"
+_ALONE = "SELECT pg_advisory_xact_lock(%s)"
+_NEWEST = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s ORDER BY checkpoint_id DESC LIMIT 1"
+_OWN = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 T = TypeVar("T")
@@ -103,7 +106,7 @@ class _Server(PostgresServer):
 
     async def _run(self, connected: Any, operation: Any) -> Any:
         connection: Connection = connected.connection
-        saver = AsyncPostgresSaver(connection, serde=operation.serde)
+        saver = _Inner(connection, serde=operation.serde)
         if not self._prepared:
             await _prepare(connection, saver)
             self._prepared = True
@@ -125,6 +128,37 @@ class _Server(PostgresServer):
 class _Work(NamedTuple):
     call: Any
     serde: ClosedSerializer
+
+
+class _Inner(AsyncPostgresSaver):
+    """LangGraph's checkpointer on a connection; whoever adds a checkpoint to a thread has the thread alone.
+
+    The lock belongs to the transaction that inserts: where the connection dies, nothing is inserted either.
+    """
+
+    conn: Connection
+
+    async def aput(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        """Add a checkpoint."""
+        put = Put(config, checkpoint, metadata, new_versions)
+        async with self._alone(put):
+            return await super().aput(*put)
+
+    async def aput_after(self, put: Put, expected: str | None) -> None:
+        """Add a checkpoint, if the newest one is the expected one or it is there already, else raise StateConflict."""
+        async with self._alone(put):
+            if expected == await _first(self.conn, _NEWEST, *put.thread):
+                await super().aput(*put)
+            elif await _first(self.conn, _OWN, *put.thread, put.checkpoint["id"]) is None:
+                raise overtaken()
+
+    @asynccontextmanager
+    async def _alone(self, put: Put) -> AsyncGenerator[None]:
+        async with self.conn.transaction():
+            await _first(self.conn, _ALONE, _key("\0".join(put.thread)))
+            yield
 
 
 class _Whole(NamedTuple):
@@ -158,15 +192,22 @@ class _PostgresSaver(Saver):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
         """Keep a checkpoint. When this returns, it outlives the process."""
-        values = {name: value if _is_json(value) else _Whole(value) for name, value in checkpoint["channel_values"].items()}
-        return await super().aput(config, {**checkpoint, "channel_values": values}, metadata, new_versions)
+        return await super().aput(config, _escaped(checkpoint), metadata, new_versions)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Forget all but the newest checkpoint of threads, or with the strategy 'delete' all."""
         await self._write(lambda inner: inner.aprune(thread_ids, strategy=strategy))
 
+    async def _put_after(self, inner: _Inner, put: Put, expected: str | None) -> None:
+        await inner.aput_after(put._replace(checkpoint=_escaped(put.checkpoint)), expected)
+
     async def _run(self, call: Call[T]) -> T:
         return await self._server.run(call, self._serializer)
+
+
+def _escaped(checkpoint: Checkpoint) -> Checkpoint:
+    values = {name: value if _is_json(value) else _Whole(value) for name, value in checkpoint["channel_values"].items()}
+    return {**checkpoint, "channel_values": values}
 
 
 def _is_json(value: Any) -> bool:
@@ -198,11 +239,17 @@ async def _first(connection: Connection, statement: Any, *values: Any) -> Any:
     return None if row is None else next(iter(cast("Mapping[str, Any]", row).values()))
 
 
+def _key(name: str) -> int:
+    """Give a name a number for an advisory lock."""
+    return int.from_bytes(digest(name)[:8], signed=True)
+
+
 class PostgresLocks:
     """Lets one of all processes hold a session, by advisory locks of one connection for each event loop.
 
     The server lets go of them when the connection ends; there must be no pooler in between that lends one connection to many.
-    Who on one event loop may hold a session is for a LocalExclusion to say: to the server they are all the same.
+    A connection that is lost lets go without notice: these locks keep turns in order, and what nobody may overwrite is compared when
+    it is stored. Who on one event loop may hold a session is for a LocalExclusion to say: to the server they are all the same.
     """
 
     def __init__(self, server: _Server) -> None:
@@ -212,7 +259,7 @@ class PostgresLocks:
     @asynccontextmanager
     async def hold(self, session: str, *, deadline: float) -> AsyncGenerator[None]:
         """Hold a session."""
-        key = int.from_bytes(digest(session)[:8], signed=True)
+        key = _key(session)
         line = self._line()
 
         async def attempt() -> Connection | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -22,9 +23,10 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from interlock.adapters.stores.exclusion import overtaken
 from interlock.errors import InputSchema, InterlockError, StateUnstorable, StoreCorrupt, StoreError
 
-__all__ = ["Call", "MemorySaver", "Saver", "finished"]
+__all__ = ["Call", "ComparingSaver", "MemorySaver", "Put", "Saver", "finished"]
 
 AnySaver: TypeAlias = BaseCheckpointSaver[Any]
 Found: TypeAlias = list[CheckpointTuple]
@@ -35,11 +37,42 @@ _NAMES = ("thread_id", "checkpoint_ns", "checkpoint_id")
 _VERSIONS = InMemorySaver()  # all savers of LangGraph count alike
 
 
-class Saver(BaseCheckpointSaver[Any], ABC):
+class Put(NamedTuple):
+    """The arguments of `aput`."""
+
+    config: RunnableConfig
+    checkpoint: Checkpoint
+    metadata: CheckpointMetadata
+    new_versions: ChannelVersions
+
+    @property
+    def thread(self) -> tuple[str, str]:
+        """The thread of the checkpoint and its namespace."""
+        found: Mapping[str, Any] = self.config.get("configurable", {})
+        return str(found["thread_id"]), str(found.get("checkpoint_ns", ""))
+
+
+class ComparingSaver(BaseCheckpointSaver[Any], ABC):
+    """A checkpointer that can compare and store in one transaction."""
+
+    @abstractmethod
+    async def aput_after(self, put: Put, *, expected: str | None) -> None:
+        """Store a checkpoint if the newest one of its thread is still `expected`; None means that there is none yet.
+
+        Otherwise raises StateConflict and stores nothing. Nobody else can store between the comparison and the insert. A checkpoint
+        that is stored already, because the answer to an earlier attempt was lost, counts as stored.
+        """
+
+
+class Saver(ComparingSaver, ABC):
     """A checkpointer of LangGraph whose errors are Interlock's. It can only be waited for: use the `a...` methods."""
 
     def __init__(self, serde: SerializerProtocol) -> None:
         super().__init__(serde=serde)
+
+    @abstractmethod
+    async def _put_after(self, inner: Any, put: Put, expected: str | None) -> None:
+        """Compare and store on LangGraph's own checkpointer, in one transaction."""
 
     @abstractmethod
     async def _run(self, call: Call[T]) -> T:
@@ -81,6 +114,12 @@ class Saver(BaseCheckpointSaver[Any], ABC):
         _check(config)
         _check_metadata(config, metadata)
         return await self._write(lambda inner: inner.aput(config, checkpoint, metadata, new_versions))
+
+    async def aput_after(self, put: Put, *, expected: str | None) -> None:
+        """Store a checkpoint if the newest one of its thread is still `expected`, otherwise raise StateConflict."""
+        _check(put.config)
+        _check_metadata(put.config, put.metadata)
+        await self._write(lambda inner: self._put_after(inner, put, expected))
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Keep what a node wrote before its step has ended."""
@@ -159,12 +198,23 @@ class MemorySaver(Saver):
     def __init__(self, serde: SerializerProtocol) -> None:
         super().__init__(serde)
         self._inner = InMemorySaver(serde=serde)
+        self._comparing = threading.Lock()  # event loops of several threads may share it
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Keep what a node wrote before its step has ended: all of it, or nothing where a part cannot be kept."""
         for _, value in writes:
             self.serde.dumps_typed(value)
         await super().aput_writes(config, writes, task_id, task_path)
+
+    async def _put_after(self, inner: InMemorySaver, put: Put, expected: str | None) -> None:
+        thread, ns = put.thread
+        own_id = put.checkpoint["id"]
+        with self._comparing:
+            newest = inner.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ns}})
+            if expected == (None if newest is None else newest.checkpoint["id"]):
+                inner.put(*put)
+            elif inner.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": own_id}}) is None:
+                raise overtaken()
 
     async def _run(self, call: Call[T]) -> T:
         return await call(self._inner)

@@ -15,7 +15,8 @@ import aiosqlite
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from interlock.adapters.stores.savers import Call, Saver, finished
+from interlock.adapters.stores.exclusion import overtaken
+from interlock.adapters.stores.savers import Call, Put, Saver, finished
 from interlock.adapters.stores.sqlite import (
     BUSY,
     CORRUPT,
@@ -30,6 +31,8 @@ from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailab
 __all__ = ["SqliteSaver"]
 
 _ROWS = 64
+_NEWEST = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id DESC LIMIT 1"
+_OWN = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 T = TypeVar("T")
 
@@ -64,6 +67,15 @@ class SqliteSaver(Saver):
     async def abandon(self) -> None:
         """Close the file where the event loop that used it has ended, and with it whoever might still use it."""
         await self._close()
+
+    async def _put_after(self, inner: AsyncSqliteSaver, put: Put, expected: str | None) -> None:
+        await inner.conn.execute_fetchall("BEGIN IMMEDIATE")  # from here to the commit nobody else writes to the file
+        if expected == await _first(inner.conn, _NEWEST, *put.thread):
+            await inner.aput(*put)  # which commits
+        elif await _first(inner.conn, _OWN, *put.thread, put.checkpoint["id"]) is None:
+            raise overtaken()
+        else:
+            await inner.conn.rollback()
 
     async def _run(self, call: Call[T]) -> T:
         async with self._lock:
@@ -144,6 +156,12 @@ class SqliteSaver(Saver):
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return StoreFull(f"There is no room left for the checkpoints in '{self._path}'.")
         return StoreUnavailable(f"The checkpoints in '{self._path}' cannot be opened ({error.strerror or os.strerror(error.errno or 0)}).")
+
+
+async def _first(connection: aiosqlite.Connection, statement: str, *values: str) -> Any:
+    for row in await connection.execute_fetchall(statement, values):
+        return row[0]
+    return None
 
 
 def _thread(connection: aiosqlite.Connection) -> threading.Thread:
