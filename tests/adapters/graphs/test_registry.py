@@ -253,7 +253,7 @@ async def test_what_is_missing_or_ambiguous_is_an_error_and_nothing_changes(tool
         result = await tools(name, **meant(args, text))
         assert (result.code, result.result, result.changed) == (code, None, None), result
         assert result.error is not None
-        assert text in result.error
+        assert text.rpartition(":")[2] in result.error
         if code == "match_ambiguous":
             assert "'Person:twin', 'Task:twin'" in result.error
     assert (tools.store.applied, await tools.all()) == ([], before)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from interlock.adapters.graphs.guard import check_name
+from interlock.adapters.graphs.questions import MAX_NODES, Arguments, Key, Name, Question, ask, find_node, missing
 from interlock.capabilities import ToolRequest
 from interlock.capabilities.graph_store import (
     AddEdge,
@@ -28,87 +28,85 @@ from interlock.capabilities.graph_store import (
 from interlock.capabilities.model import Tool
 from interlock.capabilities.registry import GraphToolResult
 from interlock.contract.values import reasons
-from interlock.errors import CapabilityError, MatchAmbiguous, NotInGraph, QueryDenied
+from interlock.errors import CapabilityError, NotInGraph, ToolInputInvalid
 
 __all__ = ["GraphTools"]
 
-_REF = re.compile(r"(?P<label>[^\W\d_]\w{0,63}):(?P<key>.+)", re.DOTALL)
-_SEVERAL = 2
 _MOST_ROWS = 1000
+_LONGEST_KEY = 500
 
-Name = Annotated[str, Field(min_length=1, max_length=64)]
-Key = Annotated[str, Field(min_length=1, max_length=500)]
 Properties = Annotated[dict[Name, JsonValue], Field(max_length=100)]
 Limit = Annotated[int, Field(ge=1, le=_MOST_ROWS)]
 
 
-class _Arguments(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class _EdgeMatch(_Arguments):
+class _EdgeMatch(Arguments):
     from_node: Annotated[Key, Field(description="where it begins: 'Label:key', or a key that only one node has")]
     to_node: Annotated[Key, Field(description="where it ends")]
     relationship: Name
 
 
-class _AddNode(_Arguments):
+class _AddNode(Arguments):
     """Add a node. One with this label and key that is there already stays as it is."""
 
     label: Name
     key: Key
-    properties: Properties = {}
+    properties: Properties = Field(default_factory=dict)
+    if_missing: Annotated[bool, Field(description="only where no node, of whatever label, has this name")] = False
 
 
 class _AddEdge(_EdgeMatch):
     """Add an edge between two nodes that are there. One that is there already stays as it is."""
 
-    properties: Properties = {}
+    properties: Properties = Field(default_factory=dict)
 
 
-class _UpdateProps(_Arguments):
-    """Set properties of a node, or of an edge; null removes one, the others stay."""
+class _UpdateProps(Arguments):
+    """Set properties of a node, or of an edge; null removes one, the others stay. A new `key` of a node is its new name."""
 
     target: Annotated[Key | _EdgeMatch, Field(description="a node as 'Label:key' or key, or an edge")]
     properties: Annotated[Properties, Field(min_length=1)]
 
 
-class _DeleteNode(_Arguments):
+class _DeleteNode(Arguments):
     """Delete a node; with `detach` its edges too, without it only a node that has none."""
 
     match: Annotated[Key, Field(description="the node: 'Label:key', or a key that only one node has")]
     detach: bool = False
 
 
-class _DeleteEdge(_Arguments):
+class _DeleteEdge(Arguments):
     """Delete an edge."""
 
     match: _EdgeMatch
 
 
-class _QueryGraph(_Arguments):
-    """Find nodes by label, key and properties; what is left out is not asked for."""
+class _QueryGraph(Question):
+    """Find nodes by label, key and properties; what is left out is not asked for. With `wants`, `where` or `near` answer a question."""
 
-    label: Name | None = None
-    key: Key | None = None
     properties: Properties | None = None
     limit: Limit = 100
 
 
-class _CypherQuery(_Arguments):
+class _CypherQuery(Arguments):
     """Ask the graph in Cypher. Only what reads is let through; values go in `parameters`."""
 
     query: Annotated[str, Field(min_length=1, max_length=20_000)]
-    parameters: dict[str, JsonValue] = {}
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
     limit: Limit = 100
 
 
-A = TypeVar("A", bound=_Arguments)
+A = TypeVar("A", bound=Arguments)
 Found = tuple[JsonValue, Changed | None]
 Do = Callable[[GraphStore, str, Any], Awaitable[Found]]
 
 
 async def _add_node(store: GraphStore, graph: str, wanted: _AddNode) -> Found:
+    if wanted.if_missing:
+        known = await store.nodes(graph, key=wanted.key, limit=1) or await store.nodes(graph, limit=MAX_NODES)
+        if any(node.key.casefold() == wanted.key.casefold() for node in known):
+            return {"changed": 0}, Changed()
+        if "Did you mean" in (says := missing(wanted.key, wanted.label, known)):
+            raise NotInGraph(f"{says} To add another one, say 'create a {wanted.label.lower()} {wanted.key}' first.")
     node = Node(label=check_name(wanted.label, "label"), key=wanted.key, properties=_checked(wanted.properties))
     return await _applied(store, graph, AddNode(node=node))
 
@@ -123,10 +121,38 @@ async def _add_edge(store: GraphStore, graph: str, wanted: _AddEdge) -> Found:
 async def _update_props(store: GraphStore, graph: str, wanted: _UpdateProps) -> Found:
     properties = _checked(wanted.properties)
     if isinstance(wanted.target, str):
-        return await _applied(store, graph, UpdateNode(ref=await _ref(store, graph, wanted.target), properties=properties))
+        node = await find_node(store, graph, wanted.target)
+        if "key" in properties:
+            return await _renamed(store, graph, node, properties)
+        return await _applied(store, graph, UpdateNode(ref=_ref_of(node), properties=properties))
     start, end = await _ends(store, graph, wanted.target)
     change = UpdateEdge(start=start, end=end, relationship=check_name(wanted.target.relationship, "relationship"), properties=properties)
     return await _applied(store, graph, change)
+
+
+async def _renamed(store: GraphStore, graph: str, node: Node, properties: Mapping[str, JsonValue]) -> Found:
+    """Put a node of another key in the place of one, with its properties and edges, in one transaction."""
+    key = properties["key"]
+    if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
+        raise ToolInputInvalid(f"The key of a node is a text of 1 to {_LONGEST_KEY} characters.")
+    old, new = _ref_of(node), NodeRef(label=node.label, key=key)
+    if await store.nodes(graph, label=node.label, key=key, limit=1):
+        raise ToolInputInvalid(f"There is a {node.label} '{key[:100]}' already.")
+    edges = [*await store.edges(graph, start=old, limit=MAX_NODES), *await store.edges(graph, end=old, limit=MAX_NODES)]
+    if len(edges) >= MAX_NODES:
+        raise ToolInputInvalid(f"'{node.key}' has {MAX_NODES:,} edges or more, too many to rename it.")
+    kept: dict[str, JsonValue] = {**node.properties}
+    for name, value in properties.items():
+        kept[name] = value
+        if name == "key" or value is None:
+            del kept[name]
+    moved = [
+        dataclasses.replace(edge, start=new if edge.start == old else edge.start, end=new if edge.end == old else edge.end)
+        for edge in edges
+    ]
+    changes = [AddNode(node=Node(label=node.label, key=key, properties=kept)), *(AddEdge(edge=edge) for edge in moved)]
+    changed = await store.apply(graph, (*changes, DeleteNode(ref=old, detach=True)))
+    return {"changed": sum(map(len, vars(changed).values()))}, changed
 
 
 async def _delete_node(store: GraphStore, graph: str, wanted: _DeleteNode) -> Found:
@@ -140,6 +166,9 @@ async def _delete_edge(store: GraphStore, graph: str, wanted: _DeleteEdge) -> Fo
 
 
 async def _query_graph(store: GraphStore, graph: str, wanted: _QueryGraph) -> Found:
+    question = Question.model_validate(wanted.model_dump(exclude={"properties", "limit"}))
+    if question.wants != "nodes" or question.where or question.near is not None:
+        return await ask(store, graph, question), None
     label = None if wanted.label is None else check_name(wanted.label, "label")
     properties = None if wanted.properties is None else _checked(wanted.properties)
     nodes = await store.nodes(graph, label=label, key=wanted.key, properties=properties, limit=wanted.limit + 1)
@@ -152,7 +181,7 @@ async def _cypher_query(store: GraphStore, graph: str, wanted: _CypherQuery) -> 
     return {"columns": list(rows.columns), "rows": [list(row) for row in rows.rows], "more": rows.more}, None
 
 
-_TOOLS: dict[str, tuple[type[_Arguments], Do]] = {
+_TOOLS: dict[str, tuple[type[Arguments], Do]] = {
     "add_node": (_AddNode, _add_node),
     "add_edge": (_AddEdge, _add_edge),
     "update_props": (_UpdateProps, _update_props),
@@ -191,7 +220,7 @@ class GraphTools:
         return GraphToolResult(tool=request.tool, result=result, changed=changed)
 
 
-def _arguments(request: ToolRequest) -> _Arguments | str:
+def _arguments(request: ToolRequest) -> Arguments | str:
     """Make the arguments of a call, or say what is wrong with it."""
     if request.tool not in _TOOLS:
         return f"There is no tool '{request.tool[:64]}'. There are: {', '.join(_TOOLS)}."
@@ -215,25 +244,14 @@ async def _ends(store: GraphStore, graph: str, edge: _EdgeMatch) -> tuple[NodeRe
 
 
 async def _ref(store: GraphStore, graph: str, text: str) -> NodeRef:
-    """Find the node that is meant: by label and key, or by a key that only one node has."""
-    named = _REF.fullmatch(text)
-    if named is not None:
-        try:
-            label = check_name(named["label"], "label")
-        except QueryDenied:
-            label = None
-        if label is not None and await store.nodes(graph, label=label, key=named["key"], limit=1):
-            return NodeRef(label=label, key=named["key"])
-    found = await store.nodes(graph, key=text, limit=_SEVERAL + 3)
-    if not found:
-        raise NotInGraph(f"There is no node '{text[:100]}' in the graph.")
-    if len(found) >= _SEVERAL:
-        which = ", ".join(f"'{node.label}:{node.key}'" for node in found)
-        raise MatchAmbiguous(f"'{text[:100]}' could be {which}. Say which, with its label.")
-    return NodeRef(label=found[0].label, key=found[0].key)
+    return _ref_of(await find_node(store, graph, text))
 
 
-def _tool(name: str, arguments: type[_Arguments]) -> Tool:
+def _ref_of(node: Node) -> NodeRef:
+    return NodeRef(label=node.label, key=node.key)
+
+
+def _tool(name: str, arguments: type[Arguments]) -> Tool:
     schema = arguments.model_json_schema()
     description = str(schema.pop("description", name))
     return Tool(name=name, description=description, parameters=cast("dict[str, JsonValue]", schema))

@@ -1,0 +1,407 @@
+"""Questions about a graph that need no Cypher: which nodes, how many, yes or no, what is connected.
+
+A name that the graph does not have is an answer, with the names that could be meant; it is never mistaken for 'nothing'.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from interlock.adapters.graphs.guard import check_name
+from interlock.capabilities.graph_store import Edge, GraphStore, Node, NodeRef
+from interlock.errors import MatchAmbiguous, NotInGraph, QueryDenied, ToolInputInvalid
+from interlock.runtime.spelling import closest
+
+__all__ = ["MAX_NODES", "Arguments", "Condition", "Key", "Name", "Near", "Question", "ask", "find_node", "missing"]
+
+MAX_NODES = 1000
+"""How many nodes are looked at one by one; a question about more is for Cypher."""
+
+_REF = re.compile(r"(?P<label>[^\W\d_]\w{0,63}):(?P<key>.+)", re.DOTALL)
+_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}.*)?")
+_SHOWN = 100
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+Key = Annotated[str, Field(min_length=1, max_length=500)]
+Test = Literal["equal", "not_equal", "less", "at_most", "more", "at_least", "contains", "missing", "present", "unconnected"]
+
+
+class Arguments(BaseModel):
+    """Arguments of a tool: nothing that is not declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Condition(Arguments):
+    """A condition on a property of a node; without `property` any property may have the value.
+
+    `unconnected` has the name of a relationship as its value: nodes that have no such edge.
+    """
+
+    property: Name | None = None
+    test: Test = "equal"
+    value: JsonValue = None
+
+
+class Near(Arguments):
+    """Nodes that are connected to this one, by any relationship in any direction unless said otherwise.
+
+    `to` is an edge from what is looked for to this node, `from` an edge from this node.
+    """
+
+    node: Key
+    relationship: Name | None = None
+    direction: Literal["to", "from", "any"] = "any"
+
+
+class Question(Arguments):
+    """What is asked: about the node `key`, or about all nodes of a label."""
+
+    label: Name | None = None
+    key: Key | None = None
+    where: list[Condition] = []
+    near: Near | None = None
+    wants: Literal["nodes", "names", "count", "yes_no", "connections", "property", "highest", "lowest", "sum", "average"] = "nodes"
+    property: Name | None = None
+
+
+async def ask(store: GraphStore, graph: str, question: Question) -> JsonValue:
+    """Answer a question: nodes, rows, or a sentence."""
+    for name, kind in _names(question):
+        check_name(name, kind)
+    try:
+        if question.key is not None:
+            return await _about_one(store, graph, question, question.key)
+        return await _about_many(store, graph, question)
+    except NotInGraph as error:
+        return f"No. {error.message}" if question.wants == "yes_no" else error.message
+
+
+def _names(question: Question) -> Iterable[tuple[str, str]]:
+    near = question.near
+    said = [(question.label, "label"), (question.property, "property"), (near and near.relationship, "relationship")]
+    said += [(one.property, "property") for one in question.where]
+    return [(name, kind) for name, kind in said if name is not None]
+
+
+# Finding a node by its name.
+
+
+async def find_node(store: GraphStore, graph: str, text: str) -> Node:
+    """Find the node that is meant: by label and key, or by a key that only one node has; case counts only where it has to.
+
+    Raises NotInGraph, with the names that could be meant, or MatchAmbiguous.
+    """
+    found = await _named(store, graph, text)
+    if len(found) > 1:
+        which = ", ".join(f"'{node.label}:{node.key}'" for node in found[:5])
+        raise MatchAmbiguous(f"'{text[:_SHOWN]}' could be {which}. Say which, with its label.")
+    return found[0]
+
+
+async def _named(store: GraphStore, graph: str, text: str) -> Sequence[Node]:
+    said = _REF.fullmatch(text)
+    label = said["label"] if said is not None and _is_label(said["label"]) else None
+    key = said["key"] if said is not None and label is not None else text
+    exact = (label is not None and await store.nodes(graph, label=label, key=key, limit=1)) or await store.nodes(graph, key=text, limit=6)
+    if exact:
+        return exact
+    known = await store.nodes(graph, limit=MAX_NODES)
+    alike = [
+        node for node in known if node.key.casefold() == key.casefold() and (label is None or node.label.casefold() == label.casefold())
+    ]
+    if not alike:
+        raise NotInGraph(missing(key, label, known))
+    return alike
+
+
+def missing(key: str, label: str | None, known: Sequence[Node]) -> str:
+    """Say that there is no such node, and which could be meant."""
+    of_label = [node for node in known if label is None or node.label == label]
+    elsewhere = [node for node in known if node.key.casefold() == key.casefold()]
+    names = closest(key, (node.key for node in of_label)) or [node.key for node in elsewhere[:3]]
+    near = [node for node in (elsewhere or of_label) if node.key in names]
+    what = f"There is no {label} '{key[:_SHOWN]}'" if label else f"There is no node '{key[:_SHOWN]}'"
+    return f"{what} in the graph.{_did_you_mean([f'{node.label} {node.key}' for node in near[:3]])}"
+
+
+def _did_you_mean(names: Sequence[str]) -> str:
+    return f" Did you mean {' or '.join(f'{name!r}' for name in names)}?" if names else ""
+
+
+def _is_label(text: str) -> bool:
+    try:
+        check_name(text, "label")
+    except QueryDenied:
+        return False
+    return True
+
+
+# About one node.
+
+
+async def _about_one(store: GraphStore, graph: str, question: Question, key: str) -> JsonValue:
+    if question.wants in {"nodes", "yes_no", "property"} and question.near is None:
+        nodes = await _named(store, graph, key)
+        match question.wants:
+            case "nodes":
+                return _as_nodes(nodes)
+            case "property":
+                return "\n".join(_property(node, question.property or "", is_one=len(nodes) == 1) for node in nodes)
+            case _:
+                return _is_so(nodes, question)
+    node = await find_node(store, graph, key)
+    if question.near is None:
+        edges = await _edges(store, graph, node, Near(node=key))
+        return "\n".join(map(_edge, edges)) or f"{node.key} is not connected to anything."
+    other = await find_node(store, graph, question.near.node)
+    return await _between(store, graph, node, other, question)
+
+
+def _property(node: Node, name: str, *, is_one: bool) -> str:
+    found = next((known for known in node.properties if known.casefold() == name.casefold()), None)
+    if found is not None:
+        return _shown(node.properties[found]) if is_one else f"{node.label} {node.key}: {_shown(node.properties[found])}"
+    has = f"It has: {', '.join(node.properties)}." if node.properties else "It has no properties."
+    near = _did_you_mean(closest(name, node.properties))
+    return f"{node.label} {node.key} has no '{name}'.{near} {has}"
+
+
+def _is_so(nodes: Sequence[Node], question: Question) -> str:
+    fitting = [node for node in nodes if question.label in {None, node.label} and _fits(node, question.where)]
+    known = "; ".join(f"{node.label} {node.key}{_properties(node)}" for node in (fitting or nodes))
+    return f"{'Yes' if fitting else 'No'}. {known}."
+
+
+async def _between(store: GraphStore, graph: str, node: Node, other: Node, question: Question) -> str:
+    near = question.near or Near(node=other.key)
+    ends = {_ref(node), _ref(other)}
+    edges = [edge for edge in await _edges(store, graph, node, Near(node=node.key)) if {edge.start, edge.end} == ends]
+    wanted = [edge for edge in edges if near.relationship in {None, edge.relationship} and _leads(edge, _ref(other), near.direction)]
+    if question.wants == "yes_no":
+        said = "\n".join(map(_edge, wanted or edges))
+        return f"{'Yes' if wanted else 'No'}.{' ' if wanted or not said else ' There is: '}{said}".strip()
+    return "\n".join(map(_edge, edges)) or f"{node.key} and {other.key} are not connected to each other."
+
+
+# About many.
+
+
+async def _about_many(store: GraphStore, graph: str, question: Question) -> JsonValue:
+    if question.wants == "count" and question.near is None and not question.where:
+        counted = await _count(store, graph, question.label)
+        return counted or f"0. {await _no_such_label(store, graph, question.label)}"
+    nodes = await _nodes(store, graph, question)
+    fitting = [node for node in nodes if _fits(node, question.where)]
+    for one in question.where:
+        if one.test == "unconnected":
+            ends = await _connected(store, graph, str(one.value))
+            fitting = [node for node in fitting if _ref(node) not in ends]
+    if not fitting and question.wants != "count":
+        why = await _why_none(store, graph, question, nodes)
+        return f"No. {why}" if question.wants == "yes_no" else why
+    match question.wants:
+        case "count":
+            why = "" if fitting else await _why_none(store, graph, question, nodes)
+            return f"{len(fitting)}. {why}" if why else len(fitting)
+        case "yes_no":
+            return f"Yes. {', '.join(node.key for node in fitting[:20])}{', ...' if len(fitting) > 20 else ''}."  # noqa: PLR2004 - a line
+        case "names":
+            return {"columns": ["name"], "rows": [[key] for key in dict.fromkeys(node.key for node in fitting)], "more": False}
+        case "highest" | "lowest" | "sum" | "average":
+            return _figure(fitting, question)
+        case _:
+            return _as_nodes(fitting)
+
+
+async def _count(store: GraphStore, graph: str, label: str | None) -> int:
+    query = f"MATCH (n{'' if label is None else f':`{label}`'}) RETURN count(n) AS `count`"
+    try:
+        rows = await store.query(graph, query, {})
+    except NotInGraph:
+        return 0
+    return int(cast("int", rows.rows[0][0])) if rows.rows else 0
+
+
+async def _nodes(store: GraphStore, graph: str, question: Question) -> Sequence[Node]:
+    """Return the nodes of the label that are near the given one."""
+    near = question.near
+    if near is None:
+        nodes = await store.nodes(graph, label=question.label, limit=MAX_NODES)
+        if len(nodes) >= MAX_NODES:
+            raise ToolInputInvalid(
+                f"More than {MAX_NODES:,} nodes would have to be looked at. Ask in Cypher: MATCH (n) WHERE ... RETURN ..."
+            )
+        return nodes
+    node = await find_node(store, graph, near.node)
+    edges = await _edges(store, graph, node, near)
+    ends = {edge.end if edge.start == _ref(node) else edge.start for edge in edges}
+    known: dict[NodeRef, Node] = {}
+    for ref in sorted(ends, key=lambda ref: (ref.label, ref.key)):
+        if question.label in {None, ref.label}:
+            known |= {_ref(found): found for found in await store.nodes(graph, label=ref.label, key=ref.key, limit=1)}
+    return list(known.values())
+
+
+async def _edges(store: GraphStore, graph: str, node: Node, near: Near) -> list[Edge]:
+    """Return the edges of a node that lead the way that is asked for."""
+    ref, found = _ref(node), list[Edge]()
+    if near.direction in {"from", "any"}:
+        found += await store.edges(graph, start=ref, relationship=near.relationship, limit=MAX_NODES)
+    if near.direction in {"to", "any"}:
+        found += await store.edges(graph, end=ref, relationship=near.relationship, limit=MAX_NODES)
+    if len(found) >= MAX_NODES:
+        raise ToolInputInvalid(f"'{node.key}' has more than {MAX_NODES:,} edges. Ask in Cypher: MATCH (n)--(m) WHERE ... RETURN ...")
+    return list({(edge.start, edge.relationship, edge.end): edge for edge in found}.values())
+
+
+async def _connected(store: GraphStore, graph: str, relationship: str) -> set[NodeRef]:
+    edges = await store.edges(graph, relationship=check_name(relationship, "relationship"), limit=MAX_NODES)
+    if len(edges) >= MAX_NODES:
+        raise ToolInputInvalid(f"There are more than {MAX_NODES:,} edges {relationship}. Ask in Cypher.")
+    return {ref for edge in edges for ref in (edge.start, edge.end)}
+
+
+async def _why_none(store: GraphStore, graph: str, question: Question, nodes: Sequence[Node]) -> str:
+    """Say what exactly was looked for and not found."""
+    near = question.near
+    what = question.label or "node"
+    if near is not None and not nodes:
+        node = await find_node(store, graph, near.node)
+        kinds = sorted({edge.relationship for edge in await _edges(store, graph, node, Near(node=near.node))})
+        by = f" by {near.relationship}" if near.relationship else ""
+        has = f" {node.key} has only {', '.join(kinds)}." if kinds and near.relationship and near.relationship not in kinds else ""
+        return f"No {what} is connected to {node.label} {node.key}{by}.{has}"
+    if not nodes:
+        return await _no_such_label(store, graph, question.label)
+    for one in question.where:
+        names = {name for node in nodes for name in node.properties}
+        if one.property is not None and one.test != "missing" and one.property.casefold() not in {name.casefold() for name in names}:
+            return f"No {what} has a property '{one.property}'.{_did_you_mean(closest(one.property, names))}"
+    return f"No {what} {_said(question.where)}."
+
+
+def _said(where: Sequence[Condition]) -> str:
+    """Say conditions in words."""
+    words = {"equal": "is", "not_equal": "is not", "less": "is less than", "at_most": "is at most", "more": "is more than"}
+    words |= {"at_least": "is at least", "contains": "contains", "missing": "is missing", "present": "is there"}
+    parts = [
+        f"has no edge {one.value}"
+        if one.test == "unconnected"
+        else f"is like that: {one.property or 'any property'} {words[one.test]}"
+        + ("" if one.test in {"missing", "present"} else f" {_shown(one.value)}")
+        for one in where
+    ]
+    return " and ".join(parts) or "is like that"
+
+
+async def _no_such_label(store: GraphStore, graph: str, label: str | None) -> str:
+    labels = list(dict.fromkeys(node.label for node in await store.nodes(graph, limit=MAX_NODES)))
+    if not labels or label is None:
+        return "The graph is empty."
+    near = _did_you_mean(closest(label, labels))
+    return f"No node has the label {label}.{near or ' There are: ' + ', '.join(labels) + '.'}"
+
+
+def _figure(nodes: Sequence[Node], question: Question) -> str:
+    """Compare or add up the values of a property."""
+    name = question.property or ""
+    values = [(node, _number(_value(node, name))) for node in nodes]
+    known = [(node, value) for node, value in values if value is not None]
+    left_out = f" ({len(nodes) - len(known)} of {len(nodes)} without a number for '{name}')" if len(known) < len(nodes) else ""
+    if not known:
+        return f"No {question.label or 'node'} has a number for '{name}'."
+    numbers = [value for _, value in known]
+    if question.wants in {"sum", "average"}:
+        total = sum(numbers) / (len(numbers) if question.wants == "average" else 1)
+        return f"{_plain(total)}{left_out}"
+    best = max(numbers) if question.wants == "highest" else min(numbers)
+    return f"{', '.join(node.key for node, value in known if value == best)} ({name}: {_plain(best)}){left_out}"
+
+
+# Values.
+
+
+def _fits(node: Node, where: Sequence[Condition]) -> bool:
+    return all(_holds(node, one) for one in where if one.test != "unconnected")
+
+
+def _holds(node: Node, one: Condition) -> bool:
+    if one.property is None:
+        flag = _value(node, str(one.value))
+        has = any(_equal(value, one.value) for value in node.properties.values()) or flag is True
+        return has if one.test == "equal" else not has
+    value = _value(node, one.property)
+    match one.test:
+        case "missing" | "present":
+            return (value is None) == (one.test == "missing")
+        case "equal":
+            return _equal(value, one.value)
+        case "not_equal":
+            return not _equal(value, one.value)
+        case "contains":
+            return isinstance(value, str) and str(one.value).casefold() in value.casefold()
+        case _:
+            return _compares(value, one)
+
+
+def _compares(value: JsonValue, one: Condition) -> bool:
+    numbers = _number(value), _number(one.value)
+    if numbers[0] is not None and numbers[1] is not None:
+        order = (numbers[0] > numbers[1]) - (numbers[0] < numbers[1])
+    elif isinstance(value, str) and isinstance(one.value, str) and _DATE.fullmatch(value) and _DATE.fullmatch(one.value):
+        order = (value > one.value) - (value < one.value)
+    else:
+        return False
+    return {"less": order < 0, "at_most": order <= 0, "more": order > 0, "at_least": order >= 0}[one.test]
+
+
+def _value(node: Node, name: str) -> JsonValue:
+    return next((value for known, value in node.properties.items() if known.casefold() == name.casefold()), None)
+
+
+def _number(value: JsonValue) -> float | None:
+    if isinstance(value, str):
+        return float(value) if re.fullmatch(r"-?\d{1,15}(?:\.\d{1,15})?", value) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _equal(one: JsonValue, other: JsonValue) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    numbers = _number(one), _number(other)
+    if None not in numbers:
+        return numbers[0] == numbers[1]
+    return str(one).casefold() == str(other).casefold() if one is not None and other is not None else False
+
+
+def _plain(value: float) -> str:
+    return f"{value:.10g}"
+
+
+def _shown(value: JsonValue) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
+def _properties(node: Node) -> str:
+    return f" ({', '.join(f'{name}: {_shown(value)}' for name, value in node.properties.items())})" if node.properties else ""
+
+
+def _as_nodes(nodes: Sequence[Node]) -> JsonValue:
+    return cast("JsonValue", {"nodes": [dataclasses.asdict(node) for node in nodes], "more": False})
+
+
+def _ref(node: Node) -> NodeRef:
+    return NodeRef(label=node.label, key=node.key)
+
+
+def _leads(edge: Edge, other: NodeRef, direction: str) -> bool:
+    return direction == "any" or (edge.end == other if direction == "to" else edge.start == other)
+
+
+def _edge(edge: Edge) -> str:
+    return f"{edge.start.key} -[{edge.relationship}]-> {edge.end.key}"
