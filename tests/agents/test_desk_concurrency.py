@@ -26,7 +26,9 @@ class Echo(ScriptedModel):
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
         said = json.loads(messages[-1].text)["user_message"]
         await asyncio.sleep(0)
-        return ModelReply(text=plan(slots_patch={said: True}) if schema is PlannerResponse else f"Noted {said}.")
+        if schema is PlannerResponse:
+            return ModelReply(text=plan(goal_id="all", slots_patch={said: True}))
+        return ModelReply(text=f"Noted {said}." if schema is None else json.dumps({"message": f"Noted {said}."}))
 
 
 async def talk(store: Store, engine: EngineName, sessions: Sequence[str], applications: int) -> dict[str, list[tuple[str, TurnResult]]]:

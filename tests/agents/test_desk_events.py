@@ -21,7 +21,7 @@ QUERY = calls(("inventory.query", {"query": "oak"}), add())
 TURNS: dict[str, tuple[Scripted, ...]] = {
     "tools": (plan(), QUERY, said("Fine.", mark_done=True)),
     "a question": (plan(missing=["x"], next_question="x?"), said("x?")),
-    "text": (plan("support.question"), "Hello."),
+    "text": (plan("support.question"), "Hello.", said("Hello.", mark_done=True)),
     "no plan": ("no plan",),
     "denied": (plan(), calls(("os.system", {}))),
     "again": (plan(), QUERY, said("", tools=[{"tool": "math.evaluate"}])),
@@ -51,7 +51,7 @@ async def test_the_path_has_every_node_with_the_nodes_that_it_is_inside(store: S
     question, _ = await watched(store, engine, "An oak desk", *TURNS["a question"])
     assert question.path == (*PLANNED, *STRUCTURED_PATH, *SAVED)
     text, _ = await watched(store, engine, "An oak desk", *TURNS["text"])
-    assert text.path == (*PLANNED, *TOOL_PATH, *SAVED)
+    assert text.path == (*PLANNED, *TOOL_PATH, *STRUCTURED_PATH[1:], *SAVED)
     assert [node for node in tools.path if "/" not in node] == list(handle_message.nodes)
 
 
@@ -122,7 +122,7 @@ LEAKY: dict[str, tuple[str, tuple[Scripted, ...]]] = {
     "a call": ("Hello", (plan(), calls(("inventory.query", {"query": KEY})), said("Fine."))),
     "a tool": ("Hello", (plan(), calls(("inventory.query", {"query": "x"})), said("Fine."))),
     "a message": ("Hello", (plan(), QUERY, said(f"It is {KEY}.", memory_update=KEY, slots_patch={KEY: KEY}))),
-    "text": ("Hello", (plan(), f"It is {KEY}.")),
+    "text": ("Hello", (plan(), f"It is {KEY}.", said(f"It is {KEY}."))),
     "a question": ("Hello", (plan(missing=[KEY], next_question=f"{KEY}?"), said(f"{KEY}?"))),
     "a tool that is denied": ("Hello", (plan(), calls((KEY, {KEY: KEY})))),
     "an invalid session": ("Hello", (plan(slots_patch={"a": KEY}), QUERY, said(KEY, set_status="blocked"))),

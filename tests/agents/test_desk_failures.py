@@ -16,7 +16,7 @@ from interlock.capabilities import MemoryReader, MemoryWriter, Message, Model, M
 from interlock.engine import EngineName
 from interlock.errors import InputError, ModelRefused, ModelTimeout, ModelUnavailable, StoreFull, StoreUnavailable
 from interlock.testing import Scripted, ScriptedModel
-from tests.support.desk import ASKED, Hooked, Store, add, calls, ending, goal, key_of, new_session, plan, said, stored, take
+from tests.support.desk import ASKED, Hooked, Store, add, calls, ending, goal, key_of, new_session, plan, said, stored, subject_of, take
 from tests.support.passing import ENOUGH, run_out
 
 REMEMBER: dict[str, Any] = {"memory_update": "never to be remembered"}
@@ -126,13 +126,13 @@ async def test_ten_megabytes_from_the_planner_end_the_turn(store: Store, engine:
 
 
 async def test_a_session_that_becomes_too_large_is_not_saved(store: Store, engine: EngineName):
-    result = await refused(store, engine, plan(slots_patch={"a": "x" * 3_000_000}), "Fine.", max_output_bytes=None, max_tokens=None)
+    result = await refused(store, engine, plan(slots_patch={"a": "x" * 3_000_000}), "Fine.", said(), max_output_bytes=None, max_tokens=None)
     assert ending(result) == ("state_unstorable", "validate_and_save_state")
 
 
 # the specialists
 
-ALWAYS = [plan(missing=["quantity"], next_question="How many?")]
+ALWAYS = [plan(goal_id="g-1", missing=["quantity"], next_question="How many?")]
 STRUCTURED: dict[str, str] = {
     "fenced": f"```json\n{said()}\n```",
     "malformed": "{message: 'Fine.'}",
@@ -481,7 +481,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "another department": {"goals": {"g-1": goal(type="hr.leave")}},
     "priority 0": {"goals": {"g-1": goal(priority=0)}},
     "a field of its own": {"schema": 2},
-    "no customer": {"customer_id": None},
+    "a customer that is a number": {"customer_id": 1},
     "another session": {"session_id": "another"},
 }
 
@@ -549,7 +549,7 @@ async def test_a_session_that_has_gone_in_the_meantime_is_a_conflict(store: Stor
     async def expire() -> None:
         store.ask("DEL", key_of(kept.session))
 
-    result = await take(store, engine, "Two", session=kept.session, grants={Model: Hooked(PASS_1, "Fine.", at=2, do=expire)})
+    result = await take(store, engine, "Two", session=kept.session, grants={Model: Hooked(PASS_1, "Fine.", said(), at=2, do=expire)})
     assert ending(result) == ("state_conflict", "validate_and_save_state")
     assert store.raw(kept.session) is None
 
@@ -602,8 +602,9 @@ class Wrapped:
 async def test_a_session_store_that_stops_after_the_save_is_not_missed(own_store: Store, engine: EngineName):
     session, memory = new_session(), Wrapped(on_remember=own_store.stop)
     grants: dict[type, object] = {MemoryReader: memory, MemoryWriter: memory}
-    result = await take(own_store, engine, "Two", PASS_1, calls(add()), said("Fine.", memory_update="x"), session=session, grants=grants)
-    assert (result.error, result.output, memory.kept) == (None, "Fine.", [(session, "x")])
+    given = {"text": "Two", "customer_id": "anna"}
+    result = await take(own_store, engine, given, PASS_1, calls(add()), said("Fine.", memory_update="x"), session=session, grants=grants)
+    assert (result.error, result.output, memory.kept) == (None, "Fine.", [(subject_of("anna"), "x")])
     await own_store.start()
     assert own_store.document(session)["version"] == 1
 
@@ -634,7 +635,7 @@ async def test_a_memory_file_that_is_damaged_is_left_as_it_is(own_store: Store, 
     damaged = b"no database " * 1000
     (own_store.folder / "memory.sqlite").write_bytes(damaged)
     model = ScriptedModel("never said")
-    result = await take(own_store, engine, "Two", grants={Model: model})
+    result = await take(own_store, engine, {"text": "Two", "customer_id": "anna"}, grants={Model: model})
     assert ending(result) == ("store_corrupt", "read_memory")
     assert model.messages == []
     assert (own_store.folder / "memory.sqlite").read_bytes() == damaged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from interlock.agents.desk.goals import KEPT, merged, named_goal, with_plan, with_updates
 from interlock.agents.desk.nodes.orchestrator import apply_plan, apply_state_updates, validate_and_save_state
-from interlock.agents.desk.roles import PlannedGoal, PlannerResponse, SpecialistResponse, StateUpdates
+from interlock.agents.desk.roles import AT_ONCE, PlannedGoal, PlannerResponse, SpecialistResponse, StateUpdates
 from interlock.agents.desk.session import Goal, SessionState, domain_of, faults
 from interlock.errors import ModelOutputInvalid, StateInvalid
 from interlock.testing import CountingIds
@@ -102,8 +103,17 @@ async def taken(session: SessionState, turn: Said, ids: CountingIds) -> SessionS
     session = (await apply_plan(session, PlannerResponse(goal=turn.planned(session)), LATER, ids=ids)).session
     assert list(faults(session)) == []
     response = SpecialistResponse(message="Fine.", state_updates=turn.updates)
-    session = (await apply_state_updates(session, response, LATER)).session
+    session = (await apply_state_updates("Hello", session, response, LATER)).session
     return (await validate_and_save_state(session, sessions=Sessions())).session
+
+
+async def after_all(turns: list[Said]) -> SessionState:
+    """Take as many of the turns as are accepted."""
+    session, ids = begun(version=0), CountingIds("g")
+    for turn in turns:
+        with suppress(ModelOutputInvalid, StateInvalid):
+            session = await taken(session, turn, ids)
+    return session
 
 
 @given(turns=st.lists(TURNS, max_size=25))
@@ -132,12 +142,7 @@ async def test_whatever_is_said_a_session_is_valid_and_no_goal_is_orphaned(turns
 
 @given(turns=st.lists(TURNS, max_size=12), planned=st.builds(PlannedGoal, goal_type=TYPES, priority=PRIORITIES))
 async def test_only_a_goal_that_is_strictly_more_urgent_comes_first(turns: list[Said], planned: PlannedGoal):
-    session, ids = begun(version=0), CountingIds("g")
-    for turn in turns:
-        try:
-            session = await taken(session, turn, ids)
-        except (ModelOutputInvalid, StateInvalid):
-            continue
+    session = await after_all(turns)
     former, known = session.active_goal, named_goal(session, planned)
     after = take_up(session, planned)
     name = "new" if known is None else known.id
@@ -201,18 +206,28 @@ def test_a_goal_that_waits_comes_first_when_it_becomes_more_urgent_and_is_not_on
     assert back.active_goal_id == "g-2"  # it is not a different goal: nobody interrupts it
 
 
-def test_a_plan_without_a_name_goes_on_with_the_goal_of_its_type_that_is_nearest_to_the_top():
-    same = [goal("a", status="suspended"), goal("b", status="suspended"), goal("c", type="support.x", priority=100)]
-    session = begun(*same)
-    assert named_goal(session, PlannedGoal(goal_type="sales.order")) == session.goals["b"]
-    assert named_goal(session, PlannedGoal(goal_type="support.x")) == session.goals["c"]
-    assert named_goal(session, PlannedGoal(goal_type="sales.stock")) is None
+@given(turns=st.lists(TURNS, max_size=12), planned=st.builds(PlannedGoal, goal_type=TYPES, priority=PRIORITIES, slots_patch=SLOTS))
+async def test_a_plan_without_a_name_is_always_a_new_goal_and_changes_no_other(turns: list[Said], planned: PlannedGoal):
+    session = await after_all(turns)
+    after = take_up(session, planned)
+    assert named_goal(session, planned) is None
+    assert after.goals.keys() - session.goals.keys() == {"new"}
+    assert after.goals["new"].slots == planned.slots_patch
+    for name, one in session.goals.items():
+        assert after.goals[name].model_copy(update={"status": one.status, "updated_at": one.updated_at}) == one
 
 
-def test_a_plan_without_a_name_never_goes_on_with_what_is_done():
-    session = begun(goal("a", status="done"))
-    after = take_up(session, PlannedGoal(goal_type="sales.order", slots_patch={"n": 1}))
-    assert (after.active_goal_id, after.goals["a"]) == ("new", session.goals["a"])
+@given(turns=st.lists(TURNS, max_size=12), goal_type=st.sampled_from(AT_ONCE), updates=st.one_of(st.none(), UPDATES))
+async def test_small_talk_and_a_person_come_first_and_never_stay_open(turns: list[Said], goal_type: str, updates: StateUpdates | None):
+    session = await after_all(turns)
+    after = take_up(session, PlannedGoal(goal_type=goal_type))
+    assert after.active_goal_id == "new"
+    response = SpecialistResponse(message="Hello.", state_updates=updates)
+    answered = (await apply_state_updates("Hi", after, response, LATER)).session
+    assert list(faults(answered)) == []
+    assert answered.goals["new"].status == "done"
+    assert (answered.goal_stack, answered.active_goal_id) == (session.goal_stack, session.active_goal_id)
+    assert answered.active_goal == (None if session.active_goal is None else answered.goals[session.active_goal.id])
 
 
 @pytest.mark.parametrize(
@@ -238,7 +253,7 @@ def test_a_goal_may_be_new_under_the_name_that_the_planner_gives_it():
 
 @given(known=SLOTS, patch=st.one_of(st.none(), SLOTS), updates=SLOTS)
 def test_slots_are_patched_and_never_forgotten(known: dict[str, Any], patch: dict[str, Any] | None, updates: dict[str, Any]):
-    session = take_up(begun(goal(slots=known)), PlannedGoal(goal_type="sales.order", slots_patch=patch))
+    session = take_up(begun(goal(slots=known)), PlannedGoal(goal_id="g-1", goal_type="sales.order", slots_patch=patch))
     session = with_updates(session, StateUpdates(slots_patch=updates), now=LATER)
     assert session.goals["g-1"].slots == {**known, **(patch or {}), **updates}
 
@@ -260,7 +275,7 @@ def blocked(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_goal_is_blocked_as_long_as_something_is_missing(planned: dict[str, Any], status: str, missing: list[str], question: str | None):
-    after = take_up(begun(blocked()), PlannedGoal(goal_type="sales.order", **planned))
+    after = take_up(begun(blocked()), PlannedGoal(goal_id="g-1", goal_type="sales.order", **planned))
     one = after.goals["g-1"]
     assert (one.status, one.missing, one.next_question) == (status, missing, question)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from interlock.adapters.people import NobodyHere
 from interlock.agents.desk.nodes import planner, runtime, structured, tool_planning
 from interlock.agents.desk.nodes.orchestrator import (
     MAX_MEMORY,
@@ -34,13 +35,14 @@ from interlock.agents.desk.roles import (
     StateUpdates,
     WantedTool,
 )
-from interlock.agents.desk.session import DOMAINS, Goal, SessionState
-from interlock.agents.desk.state import Blocked, Free
-from interlock.capabilities import Message, ModelReply, Tool, ToolCall, ToolRequest, ToolResult
+from interlock.agents.desk.session import DOMAINS, Goal, SessionState, with_exchange
+from interlock.agents.desk.state import Blocked, Free, Offered, Spoken
+from interlock.capabilities import Human, Message, ModelReply, Tool, ToolCall, ToolRequest, ToolResult
 from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StateInvalid, StoreCorrupt, ToolDenied
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
-from tests.support.desk import goal, plan, said, stored
+from tests.support.desk import goal, plan, said, stored, subject_of
 
+NOBODY = NobodyHere()
 NOW = "2026-01-01T00:00:00+00:00"
 ACTIVE = Goal.model_validate(goal())
 HELP = Goal.model_validate(goal("h-1", type="support.question", priority=100))
@@ -112,10 +114,21 @@ def want(*numbers: int) -> SpecialistResponse:
 
 
 async def dispatch(
-    session: SessionState, *, sales: Specialist | None = None, support: Specialist | None = None, tools: Gateway | None = None
+    session: SessionState,
+    *,
+    sales: Specialist | None = None,
+    support: Specialist | None = None,
+    tools: Gateway | None = None,
+    human: Human = NOBODY,
 ) -> SpecialistResponse:
     made = await dispatch_specialist(
-        "two lamps", "Likes brass.", session, sales=sales or Specialist(), support=support or Specialist(), tools=tools or Gateway()
+        "two lamps",
+        "Likes brass.",
+        session,
+        sales=sales or Specialist(),
+        support=support or Specialist(),
+        tools=tools or Gateway(),
+        human=human,
     )
     return made.response
 
@@ -152,7 +165,7 @@ async def test_validate_request_refuses_a_message_that_says_too_much():
 async def test_load_or_create_state_begins_a_session_as_it_is_told():
     made = await load_or_create_state("s", "w", "c", "mail", sessions=Sessions(), clock=FixedClock())
     assert made.now == made.session.updated_at == NOW
-    assert made.subject == "c"
+    assert made.subject == subject_of("c", "w")
     assert made.session.model_dump() == {
         "session_id": "s",
         "workspace_id": "w",
@@ -161,21 +174,22 @@ async def test_load_or_create_state_begins_a_session_as_it_is_told():
         "active_goal_id": None,
         "goal_stack": [],
         "goals": {},
+        "conversation": [],
         "version": 0,
         "updated_at": NOW,
     }
 
 
-async def test_load_or_create_state_makes_the_session_its_own_customer():
+async def test_load_or_create_state_never_takes_a_session_for_a_customer():
     made = await load_or_create_state("s", None, None, None, sessions=Sessions(), clock=FixedClock())
-    assert (made.session.customer_id, made.session.workspace_id, made.session.channel_type) == ("s", "default", "chat")
-    assert made.subject == "s"
+    assert (made.session.customer_id, made.session.workspace_id, made.session.channel_type) == (None, "default", "chat")
+    assert made.subject is None
 
 
 async def test_load_or_create_state_reads_a_session_as_it_was_kept():
     kept = session_of(ACTIVE, version=7, customer_id="c")
     loaded = await load_or_create_state("s", None, "c", None, sessions=Sessions(kept.model_dump(mode="json")), clock=FixedClock())
-    assert (loaded.session, loaded.subject) == (kept, "c")
+    assert (loaded.session, loaded.subject) == (kept, subject_of("c"))
 
 
 @pytest.mark.parametrize("name", ["workspace_id", "customer_id", "channel_type"])
@@ -254,7 +268,9 @@ async def test_apply_plan_names_a_new_goal_and_lets_it_interrupt_a_less_urgent_o
     assert (session.goals["g-1"].status, session.goals["new-1"].priority) == ("suspended", 100)
 
 
-@pytest.mark.parametrize(("planned", "made"), [(PlannedGoal(goal_type="sales.order"), []), (PlannedGoal(goal_type="sales.x"), ["new-1"])])
+@pytest.mark.parametrize(
+    ("planned", "made"), [(PlannedGoal(goal_id="g-1", goal_type="sales.order"), []), (PlannedGoal(goal_type="sales.order"), ["new-1"])]
+)
 async def test_apply_plan_asks_for_a_name_only_where_there_is_a_new_goal(planned: PlannedGoal, made: list[str]):
     ids = CountingIds("new")
     session = (await apply_plan(session_of(ACTIVE), PlannerResponse(goal=planned), NOW, ids=ids)).session
@@ -329,14 +345,14 @@ async def test_dispatch_specialist_runs_none_of_too_many_tools():
 
 async def test_apply_state_updates_changes_nothing_where_nothing_is_said():
     session = session_of(ACTIVE)
-    made = await apply_state_updates(session, SpecialistResponse(message="Hello."), NOW)
-    assert (made.session, made.resumed) == (session, None)
+    made = await apply_state_updates("two lamps", session, SpecialistResponse(message="Hello."), NOW)
+    assert (made.session, made.resumed) == (with_exchange(session, "two lamps", "Hello."), None)
 
 
 async def test_apply_state_updates_asks_again_what_a_resumed_goal_waits_for():
     waiting = BLOCKED.model_copy(update={"status": "suspended"})
     response = SpecialistResponse(message="Send it back.", state_updates=StateUpdates(mark_done=True))
-    made = await apply_state_updates(session_of(waiting, HELP), response, NOW)
+    made = await apply_state_updates("two lamps", session_of(waiting, HELP), response, NOW)
     assert made.resumed == "How many?"
     assert made.session.active_goal == BLOCKED
     assert made.session.goals["h-1"].status == "done"
@@ -345,20 +361,20 @@ async def test_apply_state_updates_asks_again_what_a_resumed_goal_waits_for():
 async def test_apply_state_updates_asks_nothing_for_a_resumed_goal_that_waits_for_nothing():
     waiting = ACTIVE.model_copy(update={"status": "suspended"})
     response = SpecialistResponse(message="Send it back.", state_updates=StateUpdates(mark_done=True))
-    made = await apply_state_updates(session_of(waiting, HELP), response, NOW)
+    made = await apply_state_updates("two lamps", session_of(waiting, HELP), response, NOW)
     assert (made.resumed, made.session.active_goal) == (None, ACTIVE)
 
 
 async def test_apply_state_updates_asks_no_old_question_for_a_resumed_goal_that_waits_for_nothing():
     waiting = ACTIVE.model_copy(update={"status": "suspended", "next_question": "How many?"})
     response = SpecialistResponse(message="Send it back.", state_updates=StateUpdates(mark_done=True))
-    made = await apply_state_updates(session_of(waiting, HELP), response, NOW)
+    made = await apply_state_updates("two lamps", session_of(waiting, HELP), response, NOW)
     assert (made.resumed, made.session.active_goal_id) == (None, "g-1")
 
 
 async def test_apply_state_updates_does_not_ask_twice_what_the_specialist_asks():
     updates = StateUpdates(set_status="blocked", missing=["quantity"], next_question="How many?")
-    made = await apply_state_updates(session_of(ACTIVE), SpecialistResponse(message="How many?", state_updates=updates), NOW)
+    made = await apply_state_updates("two lamps", session_of(ACTIVE), SpecialistResponse(message="How many?", state_updates=updates), NOW)
     assert made.session.active_goal == BLOCKED
     assert made.resumed is None
 
@@ -660,15 +676,18 @@ def call(name: str, **arguments: Any) -> ToolCall:
 async def test_tool_path_takes_what_is_chosen():
     chooses = Choosing(ModelReply(text="Let me see.", calls=(call("math.evaluate", n=1), call("math.evaluate", n=2))))
     toolbox = Toolbox()
-    response = (await runtime.tool_path("sales", "{}", toolbox=toolbox, planner=chooses)).response
-    assert response == want(1, 2)
+    made = await runtime.tool_path("sales", "{}", toolbox=toolbox, planner=chooses)
+    assert isinstance(made, Offered)
+    assert made.response == want(1, 2)
     assert chooses.asked == [("sales", "{}")]
     assert toolbox.asked == ["sales"]
 
 
-async def test_tool_path_takes_text_without_a_call_for_the_message():
-    response = (await runtime.tool_path("sales", "{}", toolbox=Toolbox(), planner=Choosing(ModelReply(text=" Hello. ")))).response
-    assert response == SpecialistResponse(message=" Hello. ")
+async def test_tool_path_tells_the_answer_what_was_said_without_a_call():
+    chooses = Choosing(ModelReply(text=" Hello. "))
+    made = await runtime.tool_path("sales", request().model_dump_json(), toolbox=Toolbox(), planner=chooses)
+    assert isinstance(made, Spoken)
+    assert SpecialistRequest.model_validate_json(made.payload) == request().model_copy(update={"said": " Hello. "})
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\u2003"])

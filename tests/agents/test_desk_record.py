@@ -27,7 +27,7 @@ SOLD = said("Noted.", slots_patch={"sku": "x"}, mark_done=True, memory_update="L
 TURNS: dict[str, tuple[Scripted, ...]] = {
     "tools": (plan(slots_patch={"a": [1, 2.5, None, {"b": "ä"}]}), QUERY, SOLD),
     "a question": (plan(missing=["quantity"], next_question="How many?"), said("How many?")),
-    "text": (plan("support.question"), "Hello."),
+    "text": (plan("support.question"), "Hello.", said("Hello.", mark_done=True)),
     "a tool that fails": (plan(), calls(add("1 / 0")), said("I could not.", mark_done=True)),
     "no plan": ("```json```",),
     "a tool that is denied": (plan(), calls(("os.system", {"command": "x"}))),
@@ -47,7 +47,9 @@ async def test_a_turn_is_repeated_on_the_other_engine_without_the_world(
     store: Store, engine: EngineName, tmp_path: Path, replies: tuple[Scripted, ...]
 ):
     path = tmp_path / "record"
-    before = await store.shared(engine, ScriptedModel(*replies)).run("desk", "An oak desk", session=new_session(), record=path)
+    before = await store.shared(engine, ScriptedModel(*replies)).run(
+        "desk", {"text": "An oak desk", "customer_id": "anna"}, session=new_session(), record=path
+    )
     replay = await nowhere(OTHER[engine], tmp_path).replay(path)
     assert replay.differences == ()
     assert replay.result.to_json() == before.to_json()
@@ -65,7 +67,7 @@ async def test_a_turn_without_a_model_is_repeated_too(store: Store, engine: Engi
 
 async def test_a_turn_whose_store_went_away_is_repeated_with_its_error(own_store: Store, engine: EngineName, tmp_path: Path):
     path = tmp_path / "record"
-    async with own_store.app(engine, grants={Model: Hooked(plan(), "Hello.", at=2, do=own_store.stop)}) as app:
+    async with own_store.app(engine, grants={Model: Hooked(plan(), "Hello.", said(), at=2, do=own_store.stop)}) as app:
         before = await app.run("desk", "Hello", session="s", record=path)
     assert before.error is not None
     assert before.error.code == "store_unavailable"
@@ -88,7 +90,7 @@ async def test_a_conversation_is_repeated_turn_by_turn(store: Store, engine: Eng
 async def test_the_record_names_the_graph_inside_which_a_call_was_made(store: Store, engine: EngineName, tmp_path: Path):
     path = tmp_path / "record"
     async with store.app(engine, *TURNS["tools"]) as app:
-        await app.run("desk", "An oak desk", session=new_session(), record=path)
+        await app.run("desk", {"text": "An oak desk", "customer_id": "anna"}, session=new_session(), record=path)
     entries = [line["entry"] for line in map(json.loads, path.read_text().splitlines()) if "entry" in line]
     assert [(entry["node"], f"{entry['capability']}.{entry['method']}") for entry in entries] == [
         ("load_or_create_state", "Clock.now"),
@@ -173,7 +175,7 @@ async def test_a_turn_that_stopped_anywhere_goes_on_on_the_other_engine_and_repe
 ):
     session, replies = new_session(), TURNS["tools"]
     async with store.app(engine, *replies) as app:
-        whole = await app.run("desk", "An oak desk", session=session, record=tmp_path / "whole")
+        whole = await app.run("desk", {"text": "An oak desk", "customer_id": "anna"}, session=session, record=tmp_path / "whole")
     after = store.raw(session)
     assert after is not None
     lines = (tmp_path / "whole").read_text().splitlines(keepends=True)
@@ -197,7 +199,7 @@ async def test_a_turn_that_stopped_anywhere_goes_on_on_the_other_engine_and_repe
 async def test_a_save_that_nobody_wrote_down_is_found_and_not_made_twice(store: Store, engine: EngineName, tmp_path: Path):
     session, replies = new_session(), TURNS["tools"]
     async with store.app(engine, *replies) as app:
-        await app.run("desk", "An oak desk", session=session, record=tmp_path / "whole")
+        await app.run("desk", {"text": "An oak desk", "customer_id": "anna"}, session=session, record=tmp_path / "whole")
     before = store.raw(session)
     lines = (tmp_path / "whole").read_text().splitlines(keepends=True)
     path = tmp_path / "cut"
@@ -226,7 +228,8 @@ CRASH = """
         replies = json.loads(sys.argv[4])
         grants = {Model: ScriptedModel(*replies), MemoryReader: Memory(), MemoryWriter: Memory()}
         settings = Settings(engine=sys.argv[1], data_dir=Path(sys.argv[2]), session_url=sys.argv[3])
-        await Interlock(settings, grants=grants).run("desk", "An oak desk", session="crash", record=Path(sys.argv[2]) / "record")
+        given, record = {"text": "An oak desk", "customer_id": "anna"}, Path(sys.argv[2]) / "record"
+        await Interlock(settings, grants=grants).run("desk", given, session="crash", record=record)
 
     asyncio.run(main())
 """
@@ -250,6 +253,6 @@ async def test_events_are_told_again_as_they_were(store: Store, engine: EngineNa
     after: list[Event] = []
     path = tmp_path / "record"
     async with store.app(engine, *TURNS["tools"]) as app:
-        await app.run("desk", "An oak desk", session=new_session(), record=path, on_event=before.append)
+        await app.run("desk", {"text": "An oak desk", "customer_id": "anna"}, session=new_session(), record=path, on_event=before.append)
     await nowhere(OTHER[engine], tmp_path).replay(path, on_event=after.append)
     assert after == before

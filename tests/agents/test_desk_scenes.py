@@ -93,7 +93,7 @@ async def test_what_was_remembered_is_known_in_another_conversation_of_the_custo
         given = {"text": "A lamp", "customer_id": customer}
         replies = (plan(), "Fine.") if number == 2 else (plan(missing=["x"], next_question="x?"), said(memory_update=note))
         assert (await take(store, engine, given, *replies)).error is None
-    model = ScriptedModel(plan(), "Welcome back.")
+    model = ScriptedModel(plan(), "Hello.", said("Welcome back."))
     result = await take(store, engine, {"text": "Hello", "customer_id": customer}, grants={Model: model})
     assert result.output == "Welcome back."
     for messages in model.messages:
@@ -140,7 +140,7 @@ async def test_5_of_two_turns_at_once_in_two_applications_one_is_told_to_try_aga
         await met.wait()
 
     def model(slot: str) -> Hooked:
-        return Hooked(plan(slots_patch={slot: 1}), "Fine.", at=1, do=meet)
+        return Hooked(plan(goal_id="one", slots_patch={slot: 1}), "Fine.", said(), at=1, do=meet)
 
     apps = [talk.store.app(talk.engine, grants={Model: model(slot)}) for slot in ("a", "b")]
     async with apps[0], apps[1]:
@@ -151,29 +151,29 @@ async def test_5_of_two_turns_at_once_in_two_applications_one_is_told_to_try_aga
         document = talk.store.document(talk.session)
         (one,) = document["goals"].values()
         assert (document["version"], list(one["slots"])) == (1, ["a" if results[0].error is None else "b"])
-    async with talk.store.app(talk.engine, plan(slots_patch={"again": 1}), "Fine.") as app:
+    async with talk.store.app(talk.engine, plan(goal_id="one", slots_patch={"again": 1}), "Fine.", said()) as app:
         assert (await app.run("desk", "Hello", session=talk.session)).error is None
     (one,) = talk.store.document(talk.session)["goals"].values()
     assert len(one["slots"]) == 2
 
 
 async def test_6_a_store_that_goes_away_before_the_save_costs_one_turn_and_nothing_else(own_store: Store, engine: EngineName):
-    session = new_session()
+    session, given = new_session(), {"text": "A lamp", "customer_id": "anna"}
     replies = (plan(missing=["quantity"], next_question="How many?"), said("How many?", memory_update="Likes brass."))
-    kept = await take(own_store, engine, "A lamp", replies[0], said("How many?"), session=session)
+    kept = await take(own_store, engine, given, replies[0], said("How many?"), session=session)
     assert kept.error is None
     before = own_store.raw(session)
     lost = Hooked(*replies, at=2, do=own_store.stop)
     async with own_store.app(engine, grants={Model: lost}) as app:
-        result = await app.run("desk", "A lamp", session=session)
+        result = await app.run("desk", given, session=session)
         assert ending(result) == ("store_unavailable", "validate_and_save_state")
         assert len(lost.messages) == 2
         assert own_store.remembered() == {}
         await own_store.start()
         assert own_store.raw(session) == before
-        again = await app.run("desk", "A lamp", session=session)
+        again = await app.run("desk", given, session=session)
     assert again.error is None or again.error.code == "model_output_invalid"  # the script is at its end
-    after = await take(own_store, engine, "A lamp", *replies, session=session)
+    after = await take(own_store, engine, given, *replies, session=session)
     assert (after.error, after.output) == (None, "How many?")
     assert list(own_store.remembered().values()) == ["Likes brass."]
 

@@ -153,6 +153,11 @@ class Store:
         return {}
 
 
+def subject_of(customer: str, workspace: str = "default") -> str:
+    """Whose memory it is, as the store of the memory is told."""
+    return json.dumps([workspace, customer])
+
+
 def key_of(session: str) -> str:
     return f"conv:{session}:agent:session"
 
@@ -208,6 +213,11 @@ def goal(name: str = "g-1", **fields: Any) -> dict[str, Any]:
 def stored(session: str, *goals: dict[str, Any], stack: Sequence[str] | None = None, **fields: Any) -> dict[str, Any]:
     """A session as it is stored; the last goal of the stack is the active one."""
     names = [one["id"] for one in goals if one["status"] != "done"] if stack is None else list(stack)
-    base: dict[str, Any] = {"session_id": session, "workspace_id": "default", "customer_id": session, "channel_type": "chat"}
-    base |= {"active_goal_id": names[-1] if names else None, "goal_stack": names, "goals": {one["id"]: one for one in goals}}
+    base: dict[str, Any] = {"session_id": session, "workspace_id": "default", "customer_id": f"c-{session}", "channel_type": "chat"}
+    base |= {
+        "active_goal_id": names[-1] if names else None,
+        "goal_stack": names,
+        "goals": {one["id"]: one for one in goals},
+        "conversation": [],
+    }
     return {**base, "version": 1, "updated_at": "2026-01-01T00:00:00+00:00", **fields}

@@ -9,6 +9,7 @@ from typing import Any
 from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 from interlock.agents.desk.invariants import INVARIANTS
 from interlock.agents.desk.offline import DeskRules
+from interlock.agents.desk.session import SessionState
 from interlock.errors import InputSchema
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Reply
@@ -26,9 +27,11 @@ def _admit(given: str | Mapping[str, Any], session: str) -> Mapping[str, Any]:
 
 
 def _reply(state: Mapping[str, Any]) -> Reply:
-    goal = state["session"].active_goal
-    waiting = {"goal": goal.type, "status": goal.status} if goal is not None else None
-    return Reply(output=state["reply"], metadata={"active_goal": waiting, "version": state["session"].version})
+    session: SessionState = state["session"]
+    goal = session.active_goal
+    active = {"goal": goal.type, "status": goal.status} if goal is not None else None
+    opened = [session.goals[name].model_dump(include={"id", "type", "status", "next_question"}) for name in reversed(session.goal_stack)]
+    return Reply(output=state["reply"], metadata={"active_goal": active, "open_goals": opened, "version": session.version})
 
 
 agent = Agent(
@@ -41,6 +44,7 @@ agent = Agent(
     offline=DeskRules(),
     subgraphs=SUBGRAPHS,
     has_sessions=True,
+    pauses=True,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from interlock.agents.desk.roles import PlannedGoal, StateUpdates
+from interlock.agents.desk.roles import AT_ONCE, PlannedGoal, StateUpdates
 from interlock.agents.desk.session import Goal, GoalStatus, SessionState, Slots
 from interlock.errors import ModelOutputInvalid, StateInvalid
 
@@ -15,13 +15,9 @@ KEPT = 50
 
 
 def named_goal(session: SessionState, planned: PlannedGoal) -> Goal | None:
-    """Find the goal that a plan is about; None is a new one.
-
-    A plan that names no goal is about the one of its type that is not done, the active one before others.
-    """
+    """Find the goal that a plan names. None is a new one: a plan that names no goal is always about a new one."""
     if planned.goal_id is None:
-        open_goals = [session.goals[name] for name in reversed(session.goal_stack)]
-        return next((goal for goal in open_goals if goal.type == planned.goal_type), None)
+        return None
     goal = session.goals.get(planned.goal_id)
     if goal is not None and goal.status == "done":
         raise ModelOutputInvalid(f"The planner goes on with goal '{goal.id}', which is done.")
@@ -36,6 +32,8 @@ def with_plan(session: SessionState, planned: PlannedGoal, *, new_id: str, now: 
     `new_id` is for a new goal that the plan does not name.
     """
     known = named_goal(session, planned)
+    if known is None and planned.goal_type in AT_ONCE:
+        planned = planned.model_copy(update={"priority": _above(session, planned)})
     goal = _patched(known, planned, session.goals, new_id=new_id, now=now)
     stack = [name for name in session.goal_stack if name != goal.id]
     if goal.id == session.active_goal_id:
@@ -43,6 +41,12 @@ def with_plan(session: SessionState, planned: PlannedGoal, *, new_id: str, now: 
     else:
         stack.insert(_place(session, stack, goal), goal.id)
     return _arranged(session, {**session.goals, goal.id: goal}, stack, now=now)
+
+
+def _above(session: SessionState, planned: PlannedGoal) -> int:
+    """Return a priority with which a goal interrupts the active one, whatever that is."""
+    active = session.active_goal
+    return planned.urgency if active is None else max(planned.urgency, active.priority + 1)
 
 
 def _patched(known: Goal | None, planned: PlannedGoal, taken: Collection[str], *, new_id: str, now: str) -> Goal:
@@ -116,11 +120,14 @@ def merged(first: StateUpdates | None, second: StateUpdates | None) -> StateUpda
 
 
 def with_updates(session: SessionState, updates: StateUpdates, *, now: str) -> SessionState:
-    """Change the active goal as a specialist says; when it is done, the next one on the stack is resumed."""
+    """Change the active goal as a specialist says; when it is done, the next one on the stack is resumed.
+
+    Small talk and a question to a person are done with the turn, also where the specialist does not say so.
+    """
     goal = session.active_goal
     if goal is None:
         raise StateInvalid("There is no active goal that could be changed.")
-    done = updates.mark_done or updates.set_status == "done"
+    done = updates.mark_done or updates.set_status == "done" or goal.type in AT_ONCE
     missing, question = _still_missing(goal, updates.slots_patch, updates.missing, updates.next_question)
     changed = goal.model_copy(
         update={

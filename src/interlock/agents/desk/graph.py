@@ -42,11 +42,11 @@ tool_planning_graph = Graph(
 )
 
 runtime_graph = Graph(
-    "specialist.runtime_graph", state=state.RuntimeState, entry=runtime.validate_and_prepare, steps=2,
+    "specialist.runtime_graph", state=state.RuntimeState, entry=runtime.validate_and_prepare, steps=3,
     takes=("specialist", "request"), gives="response", forbids=(Model, SessionStore, Memory, ToolGateway),
     nodes=[
         node(runtime.validate_and_prepare, goes={state.Free: runtime.tool_path, state.Blocked: runtime.structured_path}),
-        node(runtime.tool_path,            goes={state.Offered: END}),
+        node(runtime.tool_path,            goes={state.Offered: END, state.Spoken: runtime.structured_path}),
         node(runtime.structured_path,      goes={state.Responded: END}),
     ],
 )

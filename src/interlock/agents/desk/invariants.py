@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
-from interlock.capabilities import MemoryWriter, Model, ModelReply, SessionWriter, ToolCall, ToolGateway
+from interlock.capabilities import Human, MemoryWriter, Model, ModelReply, SessionWriter, ToolCall, ToolGateway
 from interlock.runtime.proof import Finding, Invariant, Lab, Observed
 
 __all__ = ["INVARIANTS"]
@@ -36,6 +36,7 @@ async def grants_are_narrow(_lab: Lab) -> Finding:
         SessionWriter: {"orchestrator.handle_message/validate_and_save_state"},
         MemoryWriter: {"orchestrator.handle_message/write_memory"},
         ToolGateway: {"orchestrator.handle_message/dispatch_specialist"},
+        Human: {"orchestrator.handle_message/dispatch_specialist"},
         Model: {f"{name}/model" for name in ("planner.model_graph", "specialist.structured_graph", "specialist.tool_planning_graph")},
     }
     for capability, nodes in expected.items():
@@ -152,7 +153,7 @@ async def no_update_is_lost(lab: Lab) -> Finding:
 
 INVARIANTS = (
     Invariant("a turn walks all ten nodes in order, and the other graphs inside them", five_graphs),
-    Invariant("one node writes the session, one the memory, one runs tools, three ask a model", grants_are_narrow),
+    Invariant("one node writes the session, one the memory, one runs tools and asks a person, three ask a model", grants_are_narrow),
     Invariant("an invalid session is never saved", an_invalid_session_is_not_saved),
     Invariant("the session is saved before the memory is written", saved_before_remembered),
     Invariant("a goal that was interrupted is resumed", goals_are_resumed),

@@ -6,11 +6,15 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from interlock.agents.desk.session import Data, Domain, Goal, GoalId, GoalType, SessionState, Slots, domain_of
+from interlock.agents.desk.session import Data, Domain, Goal, GoalId, GoalType, Said, SessionState, Slots, domain_of
 from interlock.capabilities import Capability, ModelReply, ToolResult
 
 __all__ = [
+    "AT_ONCE",
+    "PERSON",
     "PRIORITIES",
+    "SMALL_TALK",
+    "PersonAsked",
     "PlannedGoal",
     "Planner",
     "PlannerRequest",
@@ -27,6 +31,15 @@ __all__ = [
 
 PRIORITIES: dict[Domain, int] = {"support": 100, "sales": 50}
 """How urgent a goal is where the planner does not say."""
+
+SMALL_TALK = "support.small_talk"
+"""A greeting, thanks or a goodbye: it is answered, and done."""
+
+PERSON = "support.person"
+"""The customer wants to talk to a person: one is asked, and what they say is told."""
+
+AT_ONCE = (SMALL_TALK, PERSON)
+"""Goals that come before everything else and end with the turn, whatever the specialist says."""
 
 
 class _Record(BaseModel):
@@ -89,12 +102,25 @@ class StateUpdates(_Record):
     mark_done: bool = False
 
 
+class PersonAsked(_Record):
+    """What a person said who was asked for the customer; None where nobody can be asked."""
+
+    answer: str | None
+
+
 class SpecialistRequest(_Record):
-    """What a specialist is told; with the results of tools when it is asked a second time."""
+    """What a specialist is told; with the results of tools when it is asked a second time.
+
+    `conversation` is what was said before this message. `said` is what the specialist said when it was offered tools and
+    chose none. `person` is there where the customer asked for a person.
+    """
 
     user_message: str
     memory_summary: str | None
+    conversation: list[Said] = []
     active_goal: Goal
+    person: PersonAsked | None = None
+    said: str | None = None
     tool_results: list[ToolResult] | None = None
 
 

@@ -8,7 +8,33 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-__all__ = ["DOMAINS", "Data", "Domain", "Goal", "GoalId", "GoalStatus", "GoalType", "SessionState", "Slots", "domain_of", "faults"]
+__all__ = [
+    "DOMAINS",
+    "MAX_CONVERSATION",
+    "MAX_CONVERSATION_BYTES",
+    "MAX_SAID",
+    "Data",
+    "Domain",
+    "Goal",
+    "GoalId",
+    "GoalStatus",
+    "GoalType",
+    "Said",
+    "SessionState",
+    "Slots",
+    "domain_of",
+    "faults",
+    "with_exchange",
+]
+
+MAX_CONVERSATION = 20
+"""How many messages of the conversation a session keeps: the last ones, of the customer and of the desk."""
+
+MAX_CONVERSATION_BYTES = 16 * 1024
+"""How many bytes of text those messages have together at most."""
+
+MAX_SAID = 2_000
+"""How many characters are kept of one message. A longer one is cut and ends in an ellipsis."""
 
 Domain = Literal["sales", "support"]
 DOMAINS: tuple[Domain, ...] = ("sales", "support")
@@ -42,18 +68,31 @@ class Goal(BaseModel):
     updated_at: str
 
 
+class Said(BaseModel):
+    """One message of the conversation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    who: Literal["customer", "desk"]
+    text: str
+
+
 class SessionState(BaseModel):
-    """What is kept of a session. The stack has every goal that is not done, the one that is worked on last."""
+    """What is kept of a session. The stack has every goal that is not done, the one that is worked on last.
+
+    Without a `customer_id` nothing is remembered from one session to the next.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     session_id: str
     workspace_id: str
-    customer_id: str
+    customer_id: str | None = None
     channel_type: str
     active_goal_id: GoalId | None = None
     goal_stack: list[GoalId] = []
     goals: dict[GoalId, Goal] = {}
+    conversation: list[Said] = []
     version: Annotated[int, Field(ge=0)] = 0
     updated_at: str
 
@@ -66,6 +105,21 @@ class SessionState(BaseModel):
 def domain_of(goal_type: str) -> Domain | None:
     """Tell which specialist a goal is for."""
     return next((domain for domain in DOMAINS if goal_type.startswith(f"{domain}.")), None)
+
+
+def with_exchange(session: SessionState, message: str, reply: str) -> SessionState:
+    """Add a customer's message and the reply to the conversation. The oldest messages go where it gets too long."""
+    said = [*session.conversation, Said(who="customer", text=_cut(message))]
+    if reply.strip():
+        said.append(Said(who="desk", text=_cut(reply.strip())))
+    said = said[-MAX_CONVERSATION:]
+    while sum(len(one.text.encode()) for one in said) > MAX_CONVERSATION_BYTES:
+        said.pop(0)
+    return session.model_copy(update={"conversation": said})
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_SAID else f"{text[: MAX_SAID - 1]}…"
 
 
 def faults(session: SessionState) -> Iterator[str]:

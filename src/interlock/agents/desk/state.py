@@ -31,6 +31,7 @@ __all__ = [
     "RuntimeState",
     "Said",
     "Saved",
+    "Spoken",
     "StructuredState",
     "ToolPlanningState",
     "Understood",
@@ -122,9 +123,15 @@ class Blocked(Outcome):
 
 
 class Offered(Outcome):
-    """Tools that are wanted, or a message."""
+    """Tools that are wanted."""
 
     response: SpecialistResponse
+
+
+class Spoken(Outcome):
+    """No tool is wanted: the request, with what the model said instead."""
+
+    payload: str
 
 
 class Responded(Outcome):
@@ -142,12 +149,12 @@ class OrchestratorState:
     message: Annotated[str, Untrusted]
     now: str
     session: SessionState
-    subject: str
     plan: Annotated[PlannerResponse, Untrusted]
     response: Annotated[SpecialistResponse, Untrusted]
     workspace_id: str | None = None
     customer_id: str | None = None
     channel_type: str | None = None
+    subject: str | None = None
     memory_summary: Annotated[str | None, Untrusted] = None
     resumed: Annotated[str | None, Untrusted] = None
     reply: Annotated[str | None, Untrusted] = None
@@ -160,10 +167,10 @@ class Accepted(Outcome):
 
 
 class Loaded(Outcome):
-    """The session as it was kept, or a new one; whose memory goes with it; and the time."""
+    """The session as it was kept, or a new one; whose memory goes with it, if there is a customer; and the time."""
 
     session: SessionState
-    subject: str
+    subject: str | None
     now: str
 
 

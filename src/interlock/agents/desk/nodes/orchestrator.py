@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 from pydantic import ValidationError
 
-from interlock.agents.desk.goals import merged, named_goal, with_plan, with_updates
+from interlock.agents.desk.goals import merged, with_plan, with_updates
 from interlock.agents.desk.roles import (
+    AT_ONCE,
+    PERSON,
+    PersonAsked,
     Planner,
     PlannerRequest,
     PlannerResponse,
     SalesSpecialist,
     SpecialistRequest,
     SpecialistResponse,
+    StateUpdates,
     SupportSpecialist,
     WantedTool,
 )
-from interlock.agents.desk.session import Domain, SessionState, domain_of, faults
+from interlock.agents.desk.session import Domain, Said, SessionState, domain_of, faults, with_exchange
 from interlock.agents.desk.state import (
     Accepted,
     Dispatched,
@@ -33,9 +38,11 @@ from interlock.agents.desk.state import (
 )
 from interlock.capabilities import (
     Clock,
+    Human,
     Ids,
     MemoryReader,
     MemoryWriter,
+    Question,
     SessionReader,
     SessionWriter,
     ToolGateway,
@@ -101,17 +108,22 @@ async def load_or_create_state(
         begun = SessionState(
             session_id=session_id,
             workspace_id=workspace_id or "default",
-            customer_id=customer_id or session_id,
+            customer_id=customer_id or None,
             channel_type=channel_type or "chat",
             updated_at=now,
         )
-        return Loaded(session=begun, subject=begun.customer_id, now=now)
+        return Loaded(session=begun, subject=_subject(begun), now=now)
     session = _valid(session_id, document)
     given = {"workspace_id": workspace_id, "customer_id": customer_id, "channel_type": channel_type}
     for name, value in given.items():
         if value and value != getattr(session, name):
             raise InputSchema(f"Session '{session_id}' is of another '{name}'.")
-    return Loaded(session=session, subject=session.customer_id, now=now)
+    return Loaded(session=session, subject=_subject(session), now=now)
+
+
+def _subject(session: SessionState) -> str | None:
+    """Name whose memory it is: of a customer in a workspace, written so that no two of them have the same name."""
+    return None if session.customer_id is None else json.dumps([session.workspace_id, session.customer_id])
 
 
 def _valid(session_id: str, document: str) -> SessionState:
@@ -127,9 +139,9 @@ def _valid(session_id: str, document: str) -> SessionState:
     raise StoreCorrupt(f"What is kept of session '{session_id}' is not valid: {wrong}.")
 
 
-async def read_memory(subject: str, *, memory: MemoryReader) -> Recalled:
-    """Recall what is remembered of the customer."""
-    return Recalled(memory_summary=await memory.recall(subject))
+async def read_memory(subject: str | None, *, memory: MemoryReader) -> Recalled:
+    """Recall what is remembered of the customer, if it is known who that is."""
+    return Recalled(memory_summary=None if subject is None else await memory.recall(subject))
 
 
 async def plan_goal(message: str, memory_summary: str | None, session: SessionState, now: str, *, planner: Planner) -> Planned:
@@ -140,8 +152,7 @@ async def plan_goal(message: str, memory_summary: str | None, session: SessionSt
 
 async def apply_plan(session: SessionState, plan: PlannerResponse, now: str, *, ids: Ids) -> PlanApplied:
     """Give the goal its place: it interrupts a less urgent one, or waits under the active one."""
-    is_unnamed = plan.goal.goal_id is None and named_goal(session, plan.goal) is None
-    new_id = await ids.new() if is_unnamed else ""
+    new_id = await ids.new() if plan.goal.goal_id is None else ""
     return PlanApplied(session=with_plan(session, plan.goal, new_id=new_id, now=now))
 
 
@@ -153,14 +164,21 @@ async def dispatch_specialist(
     sales: SalesSpecialist,
     support: SupportSpecialist,
     tools: ToolGateway,
+    human: Human,
 ) -> Dispatched:
-    """Have the specialist of the active goal answer; where it wants tools, run them and ask it once more."""
+    """Have the specialist of the active goal answer; where it wants tools, run them and ask it once more.
+
+    Where the customer wants a person, one is asked before the specialist is, with the conversation.
+    """
     goal = session.active_goal
     domain = None if goal is None else domain_of(goal.type)
     if goal is None or domain is None:
         raise StateInvalid("There is no active 'sales.*' or 'support.*' goal.")
     specialist = sales if domain == "sales" else support
-    request = SpecialistRequest(user_message=message, memory_summary=memory_summary, active_goal=goal)
+    person = await _asked_person(message, session, human) if goal.type == PERSON else None
+    request = SpecialistRequest(
+        user_message=message, memory_summary=memory_summary, conversation=session.conversation, active_goal=goal, person=person
+    )
     first = await specialist.respond(request)
     if not first.tool_requests:
         return Dispatched(response=first)
@@ -172,6 +190,16 @@ async def dispatch_specialist(
     return Dispatched(response=SpecialistResponse(message=second.message, state_updates=updates))
 
 
+async def _asked_person(message: str, session: SessionState, human: Human) -> PersonAsked:
+    """Put the conversation before a person, who says what the customer is told."""
+    said = [*session.conversation, Said(who="customer", text=message)]
+    lines = "\n".join(f"{one.who}: {one.text}" for one in said)
+    answer = await human.ask(
+        Question(text=f"A customer asks for a person. The conversation so far:\n\n{lines}\n\nWhat is the customer told?")
+    )
+    return PersonAsked(answer=answer if answer and answer.strip() else None)
+
+
 async def _run(domain: Domain, wanted: list[WantedTool], tools: ToolGateway) -> list[ToolResult]:
     """Run tools side by side. The first that is denied ends the turn, and the others with it."""
     if len(wanted) > MAX_TOOLS:
@@ -179,14 +207,21 @@ async def _run(domain: Domain, wanted: list[WantedTool], tools: ToolGateway) -> 
     return await asyncio.gather(*(tools.run(domain, ToolRequest(tool=one.tool, args=one.args)) for one in wanted))
 
 
-async def apply_state_updates(session: SessionState, response: SpecialistResponse, now: str) -> UpdatesApplied:
-    """Change the active goal as the specialist says, and resume the next one if it is done."""
-    if response.state_updates is None:
-        return UpdatesApplied(session=session, resumed=None)
-    changed = with_updates(session, response.state_updates, now=now)
-    goal = changed.active_goal
-    is_resumed = goal is not None and goal.id != session.active_goal_id and goal.status == "blocked"
-    return UpdatesApplied(session=changed, resumed=goal.next_question if goal is not None and is_resumed else None)
+async def apply_state_updates(message: str, session: SessionState, response: SpecialistResponse, now: str) -> UpdatesApplied:
+    """Change the active goal as the specialist says, resume the next one if it is done, and add both messages to the conversation."""
+    before, resumed = session.active_goal, None
+    if response.state_updates is not None or (before is not None and before.type in AT_ONCE):
+        session = with_updates(session, response.state_updates or StateUpdates(), now=now)
+        goal = session.active_goal
+        if goal is not None and goal.status == "blocked" and (before is None or goal.id != before.id):
+            resumed = goal.next_question
+    return UpdatesApplied(session=with_exchange(session, message, _reply(response, resumed)), resumed=resumed)
+
+
+def _reply(response: SpecialistResponse, resumed: str | None) -> str:
+    """Put the open question of a goal that is resumed under the specialist's message."""
+    message = response.message.strip()
+    return message if resumed is None or not message else f"{message}\n\n{resumed}"
 
 
 async def validate_and_save_state(session: SessionState, *, sessions: SessionWriter) -> Saved:
@@ -200,10 +235,12 @@ async def validate_and_save_state(session: SessionState, *, sessions: SessionWri
     return Saved(session=saved)
 
 
-async def write_memory(subject: str, response: SpecialistResponse, memory_summary: str | None, *, memory: MemoryWriter) -> Remembered:
-    """Remember what the specialist wants remembered, after everything else is safe."""
+async def write_memory(
+    subject: str | None, response: SpecialistResponse, memory_summary: str | None, *, memory: MemoryWriter
+) -> Remembered:
+    """Remember what the specialist wants remembered of the customer, after everything else is safe."""
     update = response.state_updates.memory_update if response.state_updates else None
-    if update is None or not update.strip():
+    if subject is None or update is None or not update.strip():
         return Remembered()
     line = " ".join(update.split())
     lines = [known for known in (memory_summary or "").splitlines() if known != line]
@@ -215,7 +252,7 @@ async def write_memory(subject: str, response: SpecialistResponse, memory_summar
 
 async def finalize_reply(response: SpecialistResponse, resumed: str | None) -> Replied:
     """Reply with the specialist's message, and with the open question of a goal that is resumed."""
-    message = response.message.strip()
-    if not message:
+    reply = _reply(response, resumed)
+    if not reply:
         raise ModelOutputInvalid("The specialist's message is empty.")
-    return Replied(reply=message if resumed is None else f"{message}\n\n{resumed}")
+    return Replied(reply=reply)

@@ -1,10 +1,10 @@
-"""The nodes of specialist.runtime_graph: tools first where they may help, an answer otherwise."""
+"""The nodes of specialist.runtime_graph: tools first where they may help, then an answer."""
 
 from __future__ import annotations
 
 from interlock.agents.desk.roles import SpecialistRequest, SpecialistResponse, StructuredSpecialist, ToolPlanner, WantedTool
 from interlock.agents.desk.session import Domain, domain_of
-from interlock.agents.desk.state import Blocked, Free, Offered, Responded
+from interlock.agents.desk.state import Blocked, Free, Offered, Responded, Spoken
 from interlock.capabilities import Toolbox
 from interlock.errors import ModelOutputInvalid, StateInvalid, ToolDenied
 
@@ -22,8 +22,8 @@ async def validate_and_prepare(specialist: Domain, request: SpecialistRequest) -
     return Blocked(payload=payload)
 
 
-async def tool_path(specialist: Domain, payload: str, *, toolbox: Toolbox, planner: ToolPlanner) -> Offered:
-    """Let the model choose among the specialist's tools; what it says without choosing any is the message."""
+async def tool_path(specialist: Domain, payload: str, *, toolbox: Toolbox, planner: ToolPlanner) -> Offered | Spoken:
+    """Let the model choose among the specialist's tools; what it says without choosing any goes into the request."""
     reply = await planner.choose(specialist, payload)
     if reply.calls:
         known = {tool.name for tool in await toolbox.offered(specialist)}
@@ -34,7 +34,8 @@ async def tool_path(specialist: Domain, payload: str, *, toolbox: Toolbox, plann
         return Offered(response=SpecialistResponse(tool_requests=wanted))
     if not reply.text.strip():
         raise ModelOutputInvalid("The specialist neither says anything nor wants a tool.")
-    return Offered(response=SpecialistResponse(message=reply.text))
+    request = SpecialistRequest.model_validate_json(payload)
+    return Spoken(payload=request.model_copy(update={"said": reply.text}).model_dump_json())
 
 
 async def structured_path(specialist: Domain, payload: str, *, structured: StructuredSpecialist) -> Responded:
