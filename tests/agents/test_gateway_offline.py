@@ -9,36 +9,56 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from interlock.adapters.files.demo import open_base
-from interlock.agents.gateway.asked import Asked, read_task
+from interlock.agents.gateway.commands import Command, parse_command
 from interlock.agents.gateway.offline import GatewayRules
 from interlock.capabilities import Message, ModelReply, Tool
 from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid, StoreUnavailable
 from tests.support.gateway import READS, app
 
-TASKS = {
-    "ls": Asked("list", "/"),
-    "list /inner": Asked("list", "/inner"),
-    "read notes.md": Asked("read", "/notes.md"),
-    "read ../admin/x.md": Asked("read", "../admin/x.md"),
-    "what does /report..final.md say?": Asked("read", "/report..final.md"),
-    "delete /a.md": Asked("delete", "/a.md"),
-    'write "a b" to /x.txt': Asked("write", "/x.txt", "a b"),
-    'replace "a" with "b" in /x.txt': Asked("edit", "/x.txt", "a", "b"),
-    "search for refund": Asked("search", "", "refund"),
-    "find 'five days'": Asked("search", "", "five days"),
-    "*.env": Asked("find", text="*.env"),
-    "Why is it so?": Asked("question", text="Why is it so?"),
+COMMANDS = {
+    "ls": Command("list", ("/",)),
+    "list /inner": Command("list", ("/inner",)),
+    "list the incidents": Command("list", ("/incidents",)),
+    "what is in /inner/": Command("list", ("/inner/",)),
+    "read notes.md": Command("read", ("/notes.md",)),
+    "read ../admin/x.md": Command("read", ("../admin/x.md",)),
+    "ls ..": Command("list", ("..",)),
+    "read '/a.md' and `b.md`": Command("read", ("/a.md", "/b.md")),
+    "what does /report..final.md say?": Command("read", ("/report..final.md",)),
+    "Could you please open the billing page for me?": Command("open", text="billing"),
+    "delete /a.md": Command("delete", ("/a.md",)),
+    'write "a b" to /x.txt': Command("write", ("/x.txt",), "a b"),
+    'replace "a" with "b" in /x.txt': Command("edit", ("/x.txt",), "a", "b"),
+    "search for refund": Command("search", (), "refund"),
+    "find 'five days'": Command("search", (), "five days"),
+    "*.env": Command("find", text="*.env"),
+    "list *.txt": Command("find", text="*.txt"),
+    "Why is it so?": Command("question", text="Why is it so?"),
+    'append "a" to /x.txt': Command("unsupported", ("/x.txt",), "append"),
+    "delete /a.md and /b.md": Command("unclear", text="delete /a.md and /b.md"),
+    "read /a.md then delete it": Command("unclear", text="read /a.md then delete it"),
+    'write "a" to /x.txt twice': Command("unclear", text='write "a" to /x.txt twice'),
 }
 
 
-@pytest.mark.parametrize(("task", "asked"), TASKS.items())
-def test_what_a_text_asks_for_is_read_from_it(task: str, asked: Asked):
-    assert read_task(task) == asked
+@pytest.mark.parametrize(("task", "command"), COMMANDS.items())
+def test_a_command_is_recognised_as_a_whole_or_not_at_all(task: str, command: Command):
+    assert parse_command(task) == command
+
+
+CHANGES = ['write "a" to /x.md', "delete /x.md", 'replace "a" with "b" in /x.md', 'create a file /x.md with "a"']
+
+
+@given(change=st.sampled_from(CHANGES), more=st.from_regex(r"[a-z]{3,9}( [a-z]{3,9}){0,2}", fullmatch=True), first=st.booleans())
+def test_no_change_is_made_of_a_text_that_says_more(change: str, more: str, *, first: bool):
+    text = f"{more} {change}" if first else f"{change} {more}"
+    assume(parse_command(text) != parse_command(change))
+    assert parse_command(text).kind in {"unclear", "unsupported", "question"}
 
 
 TOOLS = [Tool(name=name, description="", parameters={}) for name in READS]
@@ -60,7 +80,7 @@ def test_the_rules_have_an_answer_to_everything(text: str, offered: int):
 @settings(max_examples=60)
 @given(text=st.text(alphabet=st.sampled_from("read lswfo'\"`/.*\n§x"), max_size=3000))
 def test_a_long_text_is_read_at_once(text: str):
-    assert read_task(text * 3).kind
+    assert parse_command(text * 3).kind
 
 
 # The demo files

@@ -1,146 +1,167 @@
-"""Rules in the place of the gateway's models: which side a text is for, and which file tools do what is asked."""
+"""The offline rules of the gateway: which side a text is for, and which file tools do what is asked."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from interlock.agents.gateway.asked import Asked, read_task
+from pydantic import JsonValue
+
+from interlock.agents.gateway.commands import Command, parse_command
+from interlock.agents.gateway.search import Answer, answer_question
 from interlock.capabilities import Message, ModelReply, Tool, ToolCall
 from interlock.runtime.rules import Rules
 
 __all__ = ["GatewayRules"]
 
-_FOR_CUSTOMERS = re.compile(r"(?i)\b(?:docs?|documents?|documentation|customers?|users?|knowledge base)\b")
+_FOR_CUSTOMERS = re.compile(r"(?i)\b(?:docs?|documents?|documentation|customers?|users?|knowledge base|handbook)\b")
 _FOR_ADMINS = re.compile(
     r"(?i)(?<!\w)/admin\b|\b(?:my|our|the admin(?:istrator)?'?s?) (?:own )?(?:files?|notes?|folders?|secrets?|keys?)\b"
 )
+_ADMINS_FILES = re.compile(r"(?i)(?<![\w/])admin(?:istrator)?(?:'?s)?(?!\w)")
+_SMALL_TALK: Mapping[str, str] = {
+    r"(?:hi|hello|hey|hallo|hiya|yo|greetings|good (?:morning|afternoon|evening|day))(?: (?:there|all|everyone|again|you))?": "Hello. ",
+    r"(?:many )?(?:thanks|thank you|thx|ty|cheers|great|perfect|nice|cool|awesome|got it|ok|okay)"
+    r"(?: (?:thanks|thank you|a lot|very much|so much|for (?:your|the) help))*": "You are welcome. ",
+    r"(?:bye|goodbye|see you|see you later|good night|ciao)(?: bye)?": "Goodbye.",
+    r"how are you(?: doing)?(?: today)?|how is it going|what's up": "I am a set of rules, and they work. ",
+    r"who are you|what are you|are you (?:an? )?(?:bot|human|robot|person|real|ai)|what is this|what's this": (
+        "I am the offline worker of this gateway: rules with file tools, no language model. "
+    ),
+    r"help|help me|what can (?:you|i) (?:do|ask)(?: here)?|how does this work|what do you do|\?+|commands|usage": "",
+}
+_REPLIES = tuple((re.compile(pattern), reply) for pattern, reply in _SMALL_TALK.items())
 _FAILED = re.compile(r"^(?:Error|[a-z]+_[a-z_]+:)")
+_MISSING = re.compile(r"File '([^']*)' not found")
+_FOUND = re.compile(r"\s+(\d+): ")
 _HEADER = re.compile(r"^@@.*@@\n")
-_UNTOLD = """
-about after again also could does from have into just like long many much need please should tell than that their them then there
-they this until what when where which will with would your
-"""
-_HELP = "Without a model I list, read and search files: 'list /', 'read /welcome.md', 'search for \"refund\"', or a question about them."
-_SHORTEST = 4  # letters of a word that says what is meant
-_MOST_WORDS = 3
 _MOST_LINES = 40
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What a tool answered."""
-
-    call: ToolCall
-    text: str
-
-    @property
-    def failed(self) -> bool:
-        return _FAILED.match(self.text) is not None
+_GOODBYE = "Goodbye."
 
 
 class GatewayRules(Rules):
-    """Sorts by words; lists, reads, searches and writes by the tools that are offered, and says what they said."""
+    """Sorts by words; lists, reads, searches and writes with the tools that are offered, and says what they said."""
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str | ModelReply:
         """Answer with a label, with calls of tools, or with what they found."""
         task = next((message.text for message in reversed(messages) if message.role == "user"), "")
         if not tools:
             return "route_bridge" if _FOR_CUSTOMERS.search(task) and not _FOR_ADMINS.search(task) else "respond_admin"
-        asked, answers = read_task(task), _answers(messages)
-        if asked.kind == "question":
-            return _answer_question(asked, answers)
-        calls = _calls(asked)
-        offered = {tool.name for tool in tools}
-        if not answers and not offered.issuperset(call.name for call in calls):
-            return "I may only list, read and search here, so nothing is changed."
-        return ModelReply(calls=calls) if not answers else _told(asked, answers[-1])
+        offered = frozenset(tool.name for tool in tools)
+        said = _small_talk(task, offered)
+        if said is not None:
+            return said
+        command = parse_command(task)
+        if command.kind == "list" and "write_file" not in offered and _ADMINS_FILES.search(task):
+            return "The files of the admin are not here. I have the documents for customers: 'list /' shows them."
+        return _carry_out(command, _answers(messages), offered)
 
 
-def _call(number: int, name: str, **arguments: Any) -> ToolCall:
-    return ToolCall(id=f"call-{number}", name=name, arguments=arguments)
+def _small_talk(task: str, offered: frozenset[str]) -> str | None:
+    """Answer a greeting, thanks, a goodbye or a question about the rules themselves; nothing where it is none of these."""
+    said = " ".join(re.findall(r"[\w'?]+", task.lower().replace("\u2019", "'"))).removesuffix("?") or task.strip()
+    for pattern, reply in _REPLIES:
+        if pattern.fullmatch(said):
+            return reply if reply == _GOODBYE else reply + _help(offered)
+    return None
 
 
-def _calls(asked: Asked) -> tuple[ToolCall, ...]:
-    match asked.kind:
-        case "list":
-            return (_call(1, "ls", path=asked.path),)
-        case "read":
-            return (_call(1, "read_file", file_path=asked.path),)
-        case "search":
-            return (_call(1, "grep", pattern=asked.text, path=asked.path or "/", output_mode="content"),)
-        case "find":
-            return (_call(1, "glob", pattern=asked.text),)
-        case "write":
-            return (_call(1, "write_file", file_path=asked.path, content=f"{asked.text}\n"),)
-        case "edit":
-            return (_call(1, "edit_file", file_path=asked.path, old_string=asked.text, new_string=asked.new),)
-        case "delete":
-            return (_call(1, "delete", file_path=asked.path),)
+def _help(offered: frozenset[str]) -> str:
+    changes = ' I also write, edit and delete them: \'write "text" to /new.md\', \'replace "old" with "new" in /new.md\'.'
+    return (
+        "I list, read and search files: 'list /', 'read /welcome.md', 'search for \"refund\"', or ask a question in the words of the"
+        f" files.{changes if 'write_file' in offered else ''}"
+    )
+
+
+def _carry_out(command: Command, answers: Sequence[Answer], offered: frozenset[str]) -> str | ModelReply:
+    """Take the next step of a command: call tools, or say what they answered."""
+    match command.kind:
         case "question":
-            return ()
+            return answer_question(command.text, answers)
+        case "unsupported":
+            return f"I cannot {command.text} here, so nothing was done. {_help(offered)}"
+        case "unclear":
+            return f"I did not understand all of that, so nothing was done. One thing at a time, please. {_help(offered)}"
+        case "open" if answers:
+            return _open(command, answers)
+        case "search" if answers:
+            return _search_result(command.text, answers)
+        case _:
+            calls = _calls(command)
+    if not answers and not offered.issuperset(call.name for call in calls):
+        return "I may only list, read and search here, so nothing is changed."
+    return ModelReply(calls=calls) if not answers else "\n\n".join(_told(command, answer) for answer in answers)
 
 
-def _told(asked: Asked, answer: _Answer) -> str:
+def _open(command: Command, answers: Sequence[Answer]) -> str | ModelReply:
+    """Read the one page that a name was found for."""
+    if answers[-1].call.name == "read_file":
+        return _told(command, answers[-1])
+    pages = [path for path in re.findall(r"'([^']*)'", answers[-1].text) if not path.endswith("/")] if not answers[-1].failed else []
+    if len(pages) == 1:
+        return ModelReply(calls=(ToolCall(id="call-open", name="read_file", arguments={"file_path": pages[0]}),))
+    if not pages:
+        return f"There is no page called '{command.text}' here. 'list /' shows what there is."
+    return f"Which one is '{command.text}'? There are:\n" + "\n".join(f"- {page}" for page in pages)
+
+
+def _calls(command: Command) -> tuple[ToolCall, ...]:
+    path = command.paths[0] if command.paths else "/"
+    used: list[tuple[str, dict[str, JsonValue]]]
+    match command.kind:
+        case "list":
+            used = [("ls", {"path": path})]
+        case "read":
+            used = [("read_file", {"file_path": one}) for one in command.paths]
+        case "open":
+            used = [("glob", {"pattern": f"**/*{command.text.replace(' ', '-')}*"})]
+        case "search":
+            forms = dict.fromkeys((command.text, command.text.lower(), command.text.capitalize(), command.text.upper()))
+            used = [("grep", {"pattern": form, "path": path, "output_mode": "content"}) for form in forms]
+        case "find":
+            used = [("glob", {"pattern": command.text})]
+        case "write":
+            used = [("write_file", {"file_path": path, "content": f"{command.text}\n"})]
+        case "edit":
+            used = [("edit_file", {"file_path": path, "old_string": command.text, "new_string": command.new})]
+        case _:
+            used = [("delete", {"file_path": path})]
+    return tuple(ToolCall(id=f"call-{number}", name=name, arguments=arguments) for number, (name, arguments) in enumerate(used, start=1))
+
+
+def _told(command: Command, answer: Answer) -> str:
     """Say what came of one call."""
     text = _HEADER.sub("", answer.text)
     if answer.failed:
-        return f"That cannot be done. {answer.text}"
-    match asked.kind:
+        missing = _MISSING.search(answer.text)
+        hint = f" There is no file '{missing[1]}' here; 'list /' shows what there is." if missing else f" {answer.text}"
+        return f"That cannot be done.{hint}"
+    match command.kind:
         case "list" | "find":
             paths = re.findall(r"'([^']*)'", text)
             return f"{len(paths)} here:\n" + "\n".join(f"- {path}" for path in paths) if paths else "There is nothing here."
-        case "read":
-            return f"{asked.path}:\n\n{_cut(text)}"
-        case "search":
-            return f'"{asked.text}" is in:\n\n{_cut(text)}' if "/" in text else f'"{asked.text}" is nowhere here.'
+        case "read" | "open":
+            return f"{answer.call.arguments['file_path']}:\n\n{_cut(text)}"
         case _:
             return f"Done. {text}"
 
 
-def _answer_question(asked: Asked, answers: Sequence[_Answer]) -> str | ModelReply:
-    """Look for the words of a question, read the page that has most of them, quote the part that has most of them."""
-    wanted = _words(asked.text)
-    if not wanted:
-        return _HELP
-    read = next((answer for answer in answers if answer.call.name == "read_file"), None)
-    if read is not None:
-        return f"{_part(_HEADER.sub('', read.text), wanted)}\n\n(from {read.call.arguments['file_path']})"
-    if not answers:
-        patterns = [form for word in wanted for form in (word, word.capitalize())]
-        return ModelReply(calls=tuple(_call(number, "grep", pattern=one) for number, one in enumerate(patterns, start=1)))
-    page = _best(answers)
-    return (
-        "The files here say nothing about that."
-        if page is None
-        else ModelReply(calls=(_call(len(answers) + 1, "read_file", file_path=page),))
-    )
-
-
-def _words(text: str) -> list[str]:
-    """Find the words that say what is meant, the longest first, without the ending of a plural."""
-    words = dict.fromkeys(word for word in re.findall(r"[a-z]+", text.lower()) if len(word) >= _SHORTEST and word not in _UNTOLD.split())
-    stems = dict.fromkeys(re.sub(r"(?:ing|ed|s)$", "", word) for word in words)
-    return sorted((stem for stem in stems if len(stem) >= _SHORTEST - 1), key=len, reverse=True)[:_MOST_WORDS]
-
-
-def _best(answers: Sequence[_Answer]) -> str | None:
-    """Choose the page that most of the words are in; of several the first by name."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for answer in answers:
-        for line in () if answer.failed else answer.text.splitlines():
-            if line.startswith("/"):
-                found[line].add(str(answer.call.arguments["pattern"]).lower())
-    return min(found, key=lambda page: (-len(found[page]), page), default=None)
-
-
-def _part(text: str, wanted: Sequence[str]) -> str:
-    """Choose the paragraph that has most of the words."""
-    parts = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip() and not part.lstrip().startswith("#")]
-    return max(parts, key=lambda part: sum(word in part.lower() for word in wanted), default=_cut(text))
+def _search_result(wanted: str, answers: Sequence[Answer]) -> str:
+    """Say where a text is; it was searched for in small letters and in capitals, so a line can be found more than once."""
+    if answers[-1].failed:
+        return f"That cannot be done. {answers[-1].text}"
+    lines: dict[str, dict[int, str]] = {}
+    page = ""
+    for line in "\n".join(answer.text for answer in answers).splitlines():
+        if line.startswith("/"):
+            page = line
+        elif (found := _FOUND.match(line)) is not None:
+            lines.setdefault(page, {})[int(found[1])] = line
+    if not lines:
+        return f'"{wanted}" is nowhere here.'
+    shown = [line for page, found in sorted(lines.items()) for line in (page, *(found[number] for number in sorted(found)))]
+    return f'"{wanted}" is in:\n\n' + _cut("\n".join(shown))
 
 
 def _cut(text: str) -> str:
@@ -148,7 +169,11 @@ def _cut(text: str) -> str:
     return "\n".join(lines[:_MOST_LINES]) + (f"\n... and {len(lines) - _MOST_LINES} more lines" if len(lines) > _MOST_LINES else "")
 
 
-def _answers(messages: Sequence[Message]) -> list[_Answer]:
-    """Put what tools answered together with the calls."""
+def _answers(messages: Sequence[Message]) -> list[Answer]:
+    """Pair what tools answered with the calls."""
     calls = {call.id: call for message in messages for call in message.calls}
-    return [_Answer(calls[message.answers], message.text) for message in messages if message.role == "tool" and message.answers in calls]
+    return [
+        Answer(calls[message.answers], message.text, failed=_FAILED.match(message.text) is not None)
+        for message in messages
+        if message.role == "tool" and message.answers in calls
+    ]

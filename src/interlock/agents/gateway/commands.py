@@ -1,0 +1,198 @@
+"""The command parser of the offline rules: what a text asks a worker to do with files.
+
+A command is recognised only if every word of the text belongs to it. A text that begins like a command but has other words in
+it is `unclear`, and nothing is done: half of a command is never carried out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Command", "parse_command"]
+
+Kind = Literal["list", "read", "folder", "open", "search", "find", "write", "edit", "delete", "unsupported", "unclear", "question"]
+
+MAX_LENGTH = 400
+"""Characters of a command without what it quotes; a longer text is a question."""
+
+_QUOTE = r"\"[^\"]*\"|'[^'\n]+'(?!\w)|`[^`]*`|“[^”]*”|\u2018[^\u2019]*\u2019"
+_ENDINGS = r"md|txt|env|csv|json|toml|ya?ml|log|py|rst|html?|pdf|docx?|xlsx?"
+_GLOB = r"[\w./*?\[\]-]*\*[\w./*?\[\]-]*"
+_PATH = rf"\.\.(?![\w./])|\.{{0,2}}/[^\s\"'`,;!?()“”]*|(?:[\w-]+/)+[\w.-]*|[\w-]+(?:\.[\w-]+)*\.(?:{_ENDINGS})\b"
+_ONLY_PATH = re.compile(_PATH, re.IGNORECASE)
+_TOKEN = re.compile(rf"(?P<Q>{_QUOTE})|(?P<G>{_GLOB})|(?P<P>{_PATH})|(?P<W>[^\W_]+(?:['\u2019-][^\W_]+)*)|\S", re.IGNORECASE)
+
+_POLITE = re.compile(
+    r"^(?:(?:hi|hello|hey|please|pls|(?:can|could|would|will) you|(?:can|could|may) i|i (?:want|need|would like) to|i'd like to"
+    r"|let me|now|then|so|ok|okay|just|quickly|kindly|admin|docs|go ahead and) )+"
+    r"|(?: (?:please|pls|for me|now|thanks|thank you|again))+$"
+)
+_WHOSE = (
+    r"(?:the|my|our|your|all|every|any|these|those|of|an?|own|new|whole|full|complete"
+    r"|admins?|admin's|customers?|customers'|customer's|users?|users'|user's)"
+)
+_MINE = rf"(?:{_WHOSE} )*"
+_PAGE = r"(?:file|page|document|doc|note|article)"
+_THINGS = rf"(?:{_PAGE}s?|documentation|folders?|director(?:y|ies)|everything|handbook|knowledge base)"
+_CONTENTS = rf"{_MINE}(?:(?:contents?|text) (?:of )?)?{_MINE}"
+_WHERE = rf"(?: (?:in|of|from|inside|under|within|at) {_MINE}(?:P(?: {_THINGS})?|{_THINGS}))"
+_HAVE = (
+    r"(?:you|we|i) have|do (?:you|we|i|(?:our |the )?(?:customers|users)) have|have you got|can i (?:read|see)|i can (?:read|see)|you know"
+)
+_THERE = rf"(?: (?:{_HAVE}|there are|there|are there|exists?|are available|available|here|for (?:the |our |a )?(?:customers?|users?)))"
+_SHOW = r"(?:show|display|print|view|see|give|get|open|read|cat|type|output|fetch)(?: me| us)?"
+_SEARCH = rf"(?:search|grep|look|find)(?: through)?(?: (?:in )?{_MINE}{_THINGS})?"
+_WORD = r"the (?:words?|text|phrase) "
+_LIKE = r"(?:that )?(?:match|matching|called|named|like)"
+_SWAP = r"(?:replace|change) Q (?:with|by|to|into) Q"
+
+# Q stands for quoted text, P for a path, G for a pattern of file names, W for any word but a conjunction.
+_GRAMMAR: tuple[tuple[Kind, str], ...] = (
+    ("list", rf"(?:ls|dir|tree)(?: -\w+)?(?: P)?|ls {_MINE}{_THINGS}"),
+    ("list", rf"(?:list|{_SHOW}) {_MINE}{_THINGS}(?: names)?{_WHERE}?{_THERE}*"),
+    ("list", rf"list(?: me)?(?: {_CONTENTS}P(?: {_THINGS})?| what is{_WHERE})?"),
+    ("list", rf"(?:what|which)(?: (?:are|kinds? of|sorts? of))?(?: {_WHOSE})* {_THINGS}{_THERE}*{_WHERE}?{_THERE}*"),
+    ("list", rf"(?:what|which)(?: (?:are|is|can i find|{_HAVE}))*{_WHERE}|what's{_WHERE}"),
+    ("read", rf"{_SHOW} {_CONTENTS}(?:{_THINGS} )?P(?: (?:and )?P)*|P(?: P)*"),
+    ("read", r"what (?:does|do|did) P(?: (?:and )?P)* (?:say|says|contain|have|has)(?: in it)?|(?:what is|what's)(?: written)? in P"),
+    ("folder", rf"(?:list|ls|{_SHOW}|what is in|what's in) {_CONTENTS}(?P<folder>W) (?:folder|directory)"),
+    ("folder", rf"(?:list|ls) {_MINE}(?P<folder>W)"),
+    ("open", rf"(?:read|open|cat)(?: me)? {_MINE}(?P<name>W)"),
+    ("open", rf"{_SHOW} {_CONTENTS}(?P<name>W(?: W)?) {_PAGE}"),
+    (
+        "find",
+        rf"(?:(?:find|list|ls|{_SHOW}|which|glob) )?{_MINE}(?:{_THINGS} )?(?:{_LIKE} )?G(?: {_THINGS})?",
+    ),
+    (
+        "search",
+        rf"(?:{_SEARCH}(?: for)?|where)(?: is| are| does)? (?:mentions? of |{_WORD})?Q(?: mentioned| written| appear| occur)?{_WHERE}?",
+    ),
+    ("search", rf"(?!find){_SEARCH} for (?:{_WORD})?(?P<phrase>W(?: W){{0,5}}?){_WHERE}?"),
+    ("search", rf"(?:search|grep) (?P<phrase>W){_WHERE}?"),
+    ("write", rf"(?:write|put|save|store) Q (?:to|into|in) {_MINE}(?:file )?P"),
+    (
+        "write",
+        rf"(?:create|make|write) {_MINE}(?:{_PAGE} )?P (?:with|containing|saying|that says) (?:the )?(?:(?:text|contents?|words?) )?Q",
+    ),
+    ("edit", rf"{_SWAP} in {_MINE}(?:{_PAGE} )?P|in P {_SWAP}"),
+    ("delete", rf"(?:delete|remove|erase|rm) {_MINE}(?:(?:{_PAGE}|folder) )?P"),
+)
+_RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern.replace("W", r"(?!and\b|or\b|but\b|then\b)[^\sQPG]+"))) for kind, pattern in _GRAMMAR
+)
+
+_COMPOUND = re.compile(r"\b(?:and|then) (?:show|list|read|open|print|give|delete|remove|write|replace|tell)\b")
+_BEGINS = re.compile(r"(?:write|put|save|store|create|make|replace|change|delete|remove|erase|rm|search|grep|ls|dir|list|read|open|cat)\b")
+_UNSUPPORTED: Mapping[str, str] = {
+    "append": r"append|add .*\bto\b.*|insert",
+    "rename or move": r"rename|move|mv",
+    "copy": r"copy|cp|duplicate",
+    "summarise": r"summari[sz]e|sum up|give me (?:a|the) (?:summary|gist)|(?:a )?summary of|tl;?dr",
+    "translate": r"translate",
+    "explain": r"explain",
+    "compare": r"compare|diff",
+    "count": r"count|how many (?:files|pages|documents|words|lines|folders|notes)",
+    "sort": r"sort",
+    "send": r"send|e-?mail|mail|forward",
+    "make folders": r"mkdir|(?:create|make)(?: me)?(?: a| the)?(?: new)? (?:folder|directory)",
+    "run programs": r"run|execute|install|deploy|restart|sudo|curl|python|bash",
+    "undo": r"undo|restore|revert|recover",
+    "change permissions": r"chmod|chown|encrypt|decrypt",
+    "fetch from elsewhere": r"download|upload|browse",
+}
+_ABOUT_ONESELF = re.compile(r"(?:can|could|may) i\b")  # "can I move a booking?" asks what the files say
+_REFUSED = tuple((what, re.compile(rf"(?:{pattern})(?!\w)", re.IGNORECASE)) for what, pattern in _UNSUPPORTED.items())
+
+
+@dataclass(frozen=True)
+class Command:
+    """One thing to do: on which paths, with what text, and with what in its place."""
+
+    kind: Kind
+    paths: tuple[str, ...] = ()
+    text: str = ""
+    new: str = ""
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """A text in which quotes, paths and patterns are replaced by one letter each."""
+
+    plain: str
+    quotes: tuple[str, ...]
+    paths: tuple[str, ...]
+    patterns: tuple[str, ...]
+
+
+def parse_command(text: str) -> Command:
+    """Return the command that a text is as a whole. A text that is no command is a question that the files may answer."""
+    tokens = _tokens(text)
+    plain = tokens.plain
+    if len(plain) > MAX_LENGTH:
+        return Command("question", text=text)
+    while (shorter := _POLITE.sub("", plain)) != plain:
+        plain = shorter
+    for kind, pattern in _RULES:
+        if (found := pattern.fullmatch(plain)) is not None:
+            named = next((value.strip() for value in found.groupdict().values() if value), "")
+            return _command(kind, tokens, named)
+    for what, pattern in _REFUSED:
+        if pattern.match(plain) and not _ABOUT_ONESELF.match(tokens.plain):
+            return Command("unsupported", tokens.paths, what)
+    if _BEGINS.match(plain) or _COMPOUND.search(plain):
+        return Command("unclear", text=text)
+    return Command("question", text=text)
+
+
+def _tokens(text: str) -> _Tokens:
+    found: dict[str, list[str]] = {"Q": [], "P": [], "G": []}
+
+    def letters() -> Iterator[str]:
+        for token in _TOKEN.finditer(text):
+            kind = token.lastgroup
+            if kind == "W":
+                yield token[0].lower().replace("\u2019", "'")
+            elif kind == "Q" and _ONLY_PATH.fullmatch(token[0][1:-1]):
+                found["P"].append(token[0][1:-1])
+                yield "P"
+            elif kind is not None:
+                found[kind].append(token[0])
+                yield kind
+
+    plain = " ".join(letters())
+    quotes = tuple(quote[1:-1] for quote in found["Q"])
+    return _Tokens(plain, quotes, tuple(map(_rooted, found["P"])), tuple(found["G"]))
+
+
+def _rooted(path: str) -> str:
+    """Return a path as seen from the root, without the punctuation that ends a sentence."""
+    path = path if path == ".." else path.rstrip(".:") or "/"
+    return path if path.startswith(("/", ".")) else f"/{path}"
+
+
+def _command(kind: Kind, tokens: _Tokens, named: str) -> Command:
+    """Make the command that a rule has recognised."""
+    match kind:
+        case "list":
+            return Command("list", tokens.paths or ("/",))
+        case "read":
+            return _read(tokens)
+        case "folder":
+            return Command("list", (f"/{named}",))
+        case "open":
+            return Command("open", text=named)
+        case "find":
+            return Command("find", text=tokens.patterns[0])
+        case "search":
+            return Command("search", tokens.paths, tokens.quotes[0] if tokens.quotes else named)
+        case _:
+            return Command(kind, tokens.paths, *tokens.quotes[:2])
+
+
+def _read(tokens: _Tokens) -> Command:
+    """Read files; a path that ends with a slash is a folder, and is listed."""
+    kind: Kind = "list" if len(tokens.paths) == 1 and tokens.paths[0].endswith("/") else "read"
+    return Command(kind, tokens.paths)
