@@ -47,6 +47,7 @@ from interlock.runtime.redaction import Redactor
 from interlock.runtime.reply import Reply
 from interlock.runtime.sessions import KeptSession
 from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
+from interlock.runtime.traces import TraceRedaction
 from interlock.runtime.tracing import tracing
 from interlock.runtime.turn import Order, Terms, Turn, TurnResult
 from interlock.runtime.waiting import WaitingTurns
@@ -321,19 +322,25 @@ class Interlock:
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
     ) -> LangGraphGraph:
-        from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - takes most of a second
+        from interlock.engine.exported import current_redaction  # noqa: PLC0415 - takes most of a second
+        from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - likewise
 
         order = Order(agent=graph.name, graph=graph, role=None, session="langgraph", turn="langgraph", given={}, reply=lambda _: Reply())
 
         async def loose(node: Node, state: Mapping[str, Any], tell: Sink | None) -> Step:
-            """Take a step where LangGraph alone drives: a turn around each node."""
-            turn = Turn(order, gate, terms=self._watched_terms(), sink=tell)
+            """Take a step where LangGraph alone drives: a turn around each node, and what is secret is known to the whole run."""
+            run = cast("TraceRedaction | None", current_redaction.get()) or redact()
+            turn = Turn(order, gate, terms=replace(self._watched_terms(), redactor=run.redactor), sink=tell)
             try:
                 return await turn.walk.step(node, state)
             finally:
+                run.redactor.learn_from(turn.redactor)
                 turn.close()
 
-        return LangGraphGraph(graph, loose=loose, checkpointer=checkpointer, store=store, fingerprint=gate.fingerprint)
+        def redact() -> TraceRedaction:
+            return TraceRedaction(self._terms.redactor.for_turn(gate.names), secret=graph.state.secret, names=gate.names)
+
+        return LangGraphGraph(graph, loose=loose, redact=redact, checkpointer=checkpointer, store=store, fingerprint=gate.fingerprint)
 
     def _gate(self, agent: Agent, graph: Graph, *, lets_out: bool = True, inside: tuple[Graph, ...] = ()) -> Gate:
         """Make the gate of a graph, and everything of the graphs that stand behind its capabilities."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.contract import Graph
 from interlock.contract.state import Values
 from interlock.engine import TakeStep
-from interlock.engine.ambient import hide_ambient, restore_ambient
+from interlock.engine.ambient import alone
 
 __all__ = ["DirectGraph"]
 
@@ -21,8 +21,7 @@ class DirectGraph:
         nodes, state = self._graph.nodes, self._graph.state
         values = state.begin(given, kept)
         name: str | None = self._graph.entry
-        hidden = hide_ambient()
-        try:
+        with alone():
             while name is not None:
                 ending, update = await take_step(nodes[name], values)
                 if state.reduced:
@@ -30,6 +29,4 @@ class DirectGraph:
                 else:
                     values.update(update)
                 name = ending.target
-        finally:
-            restore_ambient(hidden)
         return values

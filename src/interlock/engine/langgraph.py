@@ -6,7 +6,8 @@ What LangGraph would let a node do, and what is done here so that it cannot:
 - it sees the whole state when a hint does not resolve: the read schema is always passed;
 - it reaches the store, the config and the whole state through ambient functions: they are taken away around the node;
 - a checkpoint names any class to be made anew: only the classes of the state's fields are;
-- a value that looks like an "overwrite" marker defeats a reducer: reduced fields have a channel that knows no markers.
+- a value that looks like an "overwrite" marker defeats a reducer: reduced fields have a channel that knows no markers;
+- tracers and callback handlers see every state as it is: a turn has none, and where LangGraph alone drives secrets are taken out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from interlock.contract import Graph
 from interlock.contract.node import Node, Step
 from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
-from interlock.engine.ambient import hide_ambient, restore_ambient
+from interlock.engine.ambient import alone
+from interlock.engine.exported import ExportedGraph, Redact
 from interlock.engine.native import Callbacks, LooseStep, Tell
 from interlock.engine.sealed import SealedCheckpointer
 from interlock.engine.serializer import ClosedSerializer
@@ -80,7 +82,8 @@ class _Reduced(BinaryOperatorAggregate[Any]):
 class LangGraphGraph:
     """A graph as a compiled StateGraph whose nodes and edges are exactly the rows'.
 
-    Where it is run by LangGraph alone, with no turn around it, each node takes its step by `loose`.
+    Where it is run by LangGraph alone, with no turn around it, each node takes its step by `loose`, and callback handlers see
+    what `redact` leaves of it.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class LangGraphGraph:
         graph: Graph,
         *,
         loose: LooseStep,
+        redact: Redact | None = None,
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
         fingerprint: str | None = None,
@@ -109,7 +113,8 @@ class LangGraphGraph:
         if checkpointer is not None:
             checkpointer = _closed(checkpointer, graph, fingerprint or graph.fingerprint)
         compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
-        self.compiled: AnyCompiledGraph = compiled.with_config(recursion_limit=graph.steps + 1)
+        exported = compiled if redact is None else ExportedGraph(redact=redact, **vars(compiled))
+        self.compiled: AnyCompiledGraph = exported.with_config(recursion_limit=graph.steps + 1)
 
     async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
@@ -119,7 +124,8 @@ class LangGraphGraph:
             reduced = self._graph.state.reduced
             update = {name: _Begun(value) if name in reduced else value for name, value in values.items()}
             begins = Command(update=update, goto=self._graph.entry)
-        final = await self.compiled.ainvoke(begins, context=Driver(take_step))
+        with alone():
+            final = await self.compiled.ainvoke(begins, context=Driver(take_step))
         return cast("Values", final or {})
 
 
@@ -162,8 +168,7 @@ def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Await
         context = cast("object", runtime.context)  # a graph of the user's own that this one is inside may have another
         driver = context if isinstance(context, Driver) else None
         callbacks = Callbacks.of(config) if driver is None else None
-        hidden = hide_ambient()
-        try:
+        with alone():
             if driver is not None:  # all that is in the state came through the contract, and from no store
                 ending, update = await driver.take_step(node, state)
             elif callbacks is None:
@@ -171,8 +176,6 @@ def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Await
             else:
                 async with callbacks:
                     ending, update = await loose(node, graph.state.restore(state), callbacks.hear)
-        finally:
-            restore_ambient(hidden)
         return Command(update=update, goto=ending.target or END)
 
     return run

@@ -61,7 +61,13 @@ class Redactor:
 
     def learn(self, secret: Any) -> None:
         """Look for a value from now on, also as it looks inside JSON, a repr, base64 or a URL."""
-        found = {form for form in forms(secret) if form not in REDACTED}
+        self._add({form for form in forms(secret) if form not in REDACTED})
+
+    def learn_from(self, other: Redactor) -> None:
+        """Look for everything that another one has learnt."""
+        self._add(set(other.known))
+
+    def _add(self, found: set[str]) -> None:
         if not found <= set(self.known):
             self.known = (*self.known, *(found - set(self.known)))
             self._clean = set()  # another one: whoever knows less goes on with what is clean for him

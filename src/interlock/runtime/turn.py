@@ -137,6 +137,11 @@ class Turn:
             self._run = self._events.turn(graph.name, {"agent": order.agent, "session": order.session, "turn": order.turn})
             self.walk.tell(self._run)
 
+    @property
+    def redactor(self) -> Redactor:
+        """Return the redactor of this turn, with all that it has learnt."""
+        return self._shared.redactor
+
     async def run(self, compiled: Compiled) -> TurnResult:
         """Take the turn. It always ends in a result; only cancellation, and what a listener raised, is raised."""
         given, secret = self._order.given, self._graph.state.secret

@@ -17,12 +17,12 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.messages.tool import ToolCallChunk
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.utils.function_calling import convert_to_json_schema
-from langsmith import tracing_context  # pyright: ignore[reportUnknownVariableType] - a Mapping of unknowns in its signature
 from pydantic import BaseModel, ValidationError
 
 from interlock.adapters.models.bounded import bounded_client
 from interlock.adapters.models.failures import translating
 from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Role, Tool, ToolCall, Usage
+from interlock.engine.ambient import alone
 from interlock.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable, SettingsInvalid
 
 __all__ = ["LangChainModel", "open_provider"]
@@ -125,13 +125,13 @@ class LangChainModel:
 
     async def _ask(self, asked: Runnable[Any, Any], messages: list[BaseMessage]) -> Any:
         """Ask with a limit on the whole: a server that sends a byte now and then is never silent for long."""
-        with tracing_context(enabled=False):
+        with alone():
             async with asyncio.timeout(self._timeout_s):
                 return await asked.ainvoke(messages, config=_ALONE)
 
     async def _next(self, pieces: Any) -> Any:
         """Wait for the next piece of a stream, with a limit on each: what keeps a connection alive is not a piece."""
-        with translating(), tracing_context(enabled=False):
+        with translating(), alone():
             async with asyncio.timeout(self._timeout_s):
                 return await anext(pieces, None)
 

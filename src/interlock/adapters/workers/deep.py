@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.capabilities import Model
 from interlock.capabilities.files import FileTools
+from interlock.engine.ambient import alone
 from interlock.errors import BudgetExceeded
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ class DeepWorker:
     async def work(self, task: str, secret: str = "", *, model: Model, files: FileTools) -> str:
         """Work on a task; `secret` is for the tools, never for the model."""
         from langgraph.errors import GraphRecursionError  # noqa: PLC0415 - takes most of a second
-        from langsmith import tracing_context  # noqa: PLC0415  # pyright: ignore[reportUnknownVariableType] - a Mapping of unknowns
 
         from interlock.adapters.workers.chat import asking  # noqa: PLC0415 - takes most of a second
         from interlock.adapters.workers.tools import granted, holding, one_by_one  # noqa: PLC0415 - likewise
@@ -54,7 +54,7 @@ class DeepWorker:
             _set(granted, files),
             _set(holding, secret),
             _set(one_by_one, asyncio.Lock()),
-            tracing_context(enabled=False),
+            alone(),
         ):
             try:
                 final = await agent.ainvoke(given, config={"callbacks": [], "recursion_limit": _STEPS})
