@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from interlock.agents.puntini.spec import ABORT, OPTIONS
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
+RIVAL = Path(__file__).parents[1] / "adapters/graphs/store_rival.py"
 TWINS = ("Create a task Design", "Create a person Design")
 UNSURE = "Set the status of Design to done"
 
@@ -142,6 +144,38 @@ def test_two_processes_that_answer_at_once_are_one(interlock: Command):
     assert sorted(one["status"] for one in results) == ["error", "success"]
     [refused] = [one["error"]["code"] for one in results if one["status"] == "error"]
     assert refused in {"nothing_waits", "record_invalid", "store_unavailable", "session_busy"}
+
+
+def test_a_graph_that_another_process_has_open_is_waited_for_and_is_no_question(interlock: Command, tmp_path: Path):
+    added = interlock("run", "puntini", "Create a task Design", "--session", "s")
+    assert added.returncode == 0, added.stderr
+    command = [sys.executable, str(RIVAL), str(graphs_of(tmp_path)), "s"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as rival:
+        assert rival.stdout is not None
+        assert rival.stdin is not None
+        assert rival.stdout.readline() == b"open\n"
+        busy = interlock("run", "puntini", "Create a task Build", "--session", "s", "--json", env={"INTERLOCK_GRAPH_SECONDS": "0.2"})
+        assert (busy.returncode, as_json(busy)["status"], as_json(busy)["error"]["code"]) == (1, "error", "session_busy")
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(interlock, "run", "puntini", "Create a task Build", "--session", "s", "--json")
+            rival.stdin.close()
+            assert as_json(waits.result())["status"] == "success"
+    assert [node["key"] for node in graph_of(interlock)["nodes"]] == ["Build", "Design", "theirs"]
+
+
+def graphs_of(folder: Path) -> Path:
+    [found] = {file.parent for file in folder.rglob("*.lbug")}
+    return found
+
+
+@pytest.mark.parametrize("left", [0, 5000])
+def test_a_graph_whose_file_is_damaged_is_no_question_and_is_left_as_it_is(interlock: Command, tmp_path: Path, left: int):
+    assert interlock("run", "puntini", "Create a task Design", "--session", "s").returncode == 0
+    [file] = graphs_of(tmp_path).glob("*.lbug")
+    file.write_bytes(broken := file.read_bytes()[:left])
+    ran = interlock("run", "puntini", "Create a task Build", "--session", "s", "--json")
+    assert (ran.returncode, as_json(ran)["error"]["code"]) == (1, "store_corrupt")
+    assert file.read_bytes() == broken
 
 
 def test_a_chat_shows_the_options_takes_a_number_and_goes_on_by_itself(interlock: Command):

@@ -48,6 +48,7 @@ from interlock.errors import (
     NotInGraph,
     QueryDenied,
     QueryTimeout,
+    SessionBusy,
     StateConflict,
     StoreCorrupt,
     StoreFull,
@@ -593,19 +594,24 @@ def rivalling(kept: Kept) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(RIVAL), str(kept.folder), kept.graph], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-async def test_a_file_that_another_process_has_open_is_unavailable_until_that_one_ends(file: Kept) -> None:
+async def test_a_file_that_another_process_has_open_is_waited_for_and_then_busy(file: Kept) -> None:
+    hurried = opened("ladybug", file.folder, timeout_s=0.1)
     with rivalling(file) as rival:
         assert rival.stdout is not None
         assert rival.stdin is not None
         assert await asyncio.to_thread(rival.stdout.readline) == b"open\n"
-        with pytest.raises(StoreUnavailable) as caught:
-            await file.apply(add("a"))
+        with pytest.raises(SessionBusy, match="another process") as caught:
+            await hurried.apply(file.graph, (add("a"),))
         assert caught.value.transient
-        with pytest.raises(StoreUnavailable):
-            await file.nodes()
+        with pytest.raises(SessionBusy):
+            await hurried.nodes(file.graph)
+        waits = asyncio.create_task(file.nodes())
+        await asyncio.sleep(0.05)
+        assert not waits.done()
         rival.stdin.close()
+        assert await waits == (node("theirs"),)
         assert await asyncio.to_thread(rival.wait, 20) == 0
-    assert await file.nodes() == (node("theirs"),)
+    await hurried.aclose()
 
 
 def file_of(kept: Kept) -> LadybugFile:
@@ -737,7 +743,7 @@ async def test_names_of_graphs_lead_nowhere_else(file: Kept) -> None:
     for graph in ("../up", "/tmp/x", "a" * 100_000, "\x00", "\ud800", "*", ""):  # noqa: S108
         await file.store.apply(graph, (add("a", x=graph[:5].encode("utf-8", "replace").decode()),))
         assert len(await file.store.nodes(graph)) == 1
-    assert {one.suffix for one in file.folder.iterdir()} <= {".lbug", ".wal"}
+    assert {one.suffix for one in file.folder.iterdir()} <= {".lbug", ".wal", ".sum"}
     assert [one.name for one in file.folder.parent.iterdir()] == ["graphs"]
 
 

@@ -17,7 +17,7 @@ from interlock.adapters.graphs.registry import GraphTools
 from interlock.capabilities import ToolRequest
 from interlock.capabilities.graph_store import Changed, Edge, Node, NodeRef
 from interlock.capabilities.registry import GraphToolResult
-from interlock.errors import QueryTimeout, StateConflict, StoreCorrupt, StoreFull, StoreUnavailable
+from interlock.errors import InterlockError, QueryTimeout, SessionBusy, StateConflict, StoreCorrupt, StoreFull, StoreUnavailable
 from tests.support.puntini import Watched, opened
 
 NUMBERS = itertools.count()
@@ -358,7 +358,6 @@ async def test_cypher_that_is_none_is_an_error_of_the_call(tools: Tools):
         (StateConflict("x"), True),
         (QueryTimeout("x"), True),
         (StoreFull("x"), True),
-        (StoreCorrupt("x"), False),
     ],
 )
 async def test_an_error_of_the_store_is_one_of_the_call(tools: Tools, error: Any, *, transient: bool):
@@ -366,6 +365,13 @@ async def test_an_error_of_the_store_is_one_of_the_call(tools: Tools, error: Any
     result = await tools("add_node", label="Task", key="a")
     assert (result.code, result.error, result.result, result.changed) == (error.code, "x", None, None)
     assert result.transient == error.transient == transient
+
+
+@pytest.mark.parametrize("error", [SessionBusy("x"), StoreCorrupt("x")])
+async def test_what_no_other_call_can_help_is_for_the_caller_of_the_turn(tools: Tools, error: InterlockError):
+    tools.store.always = error
+    with pytest.raises(type(error)):
+        await tools("add_node", label="Task", key="a")
 
 
 async def test_what_is_no_error_of_the_store_is_not_swallowed(tools: Tools):

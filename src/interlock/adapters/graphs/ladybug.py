@@ -37,7 +37,8 @@ def open_ladybug(folder: Path, *, timeout_s: float, max_rows: int, max_bytes: in
 class LadybugGraphs:
     """Keeps each graph in a file of its own.
 
-    A graph takes one call at a time. A file that another process has open is StoreUnavailable, a damaged one StoreCorrupt.
+    A graph takes one call at a time. A file that another process has open for longer than `timeout_s` is SessionBusy, a damaged one
+    StoreCorrupt.
     In a query, a label, relationship or property that nothing in the graph ever had is NotInGraph, and a property whose values are of
     different types is a text.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,21 @@ from typing import Any
 from pydantic import JsonValue
 
 from interlock.adapters.graphs.baton import Baton
+from interlock.adapters.graphs.checksums import Checksums
 from interlock.adapters.graphs.elements import edge_of, for_each, grouped, keyed, matched, node_of, pattern
-from interlock.adapters.graphs.lodging import Asked, Lodging, Statement
+from interlock.adapters.graphs.lodging import Asked, Lodging, Statement, open_elsewhere
 from interlock.adapters.graphs.shown import Shown
 from interlock.adapters.graphs.steps import EdgeRef, Foreseen, edge_ref, foreseen, has, node_ref, settled
 from interlock.adapters.graphs.tables import KEPT, KEY, Ends, Table, Tables, merged, quoted
 from interlock.adapters.graphs.transaction import Transaction
 from interlock.adapters.graphs.writing import Writing
 from interlock.capabilities.graph_store import Change, Changed, Edge, Node, NodeRef, Rows
-from interlock.errors import CapabilityError, InterlockError, QueryTimeout
+from interlock.errors import CapabilityError, InterlockError, QueryTimeout, SessionBusy
 
 __all__ = ["LadybugFile"]
 
 _PAGE = 500
+_PAUSE_S = 0.02  # between two looks at whether another process has closed the file
 _SMALL = 100  # changes
 _NOTHING = Changed()
 _EDGE = f"RETURN a.{KEY}, e, b.{KEY}"
@@ -36,7 +39,7 @@ class LadybugFile:
     def __init__(self, path: Path, *, name: str, timeout_s: float, max_bytes: int) -> None:
         self.baton = Baton()
         self.is_left = False
-        self._path, self._log, self._name = path, path.with_name(f"{path.name}.wal"), name
+        self._path, self._checksums, self._name = path, Checksums(path), name
         self._timeout_s, self._max_bytes = timeout_s, max_bytes
         self._lodging: Lodging | None = None
         self._tables = Tables()
@@ -52,7 +55,7 @@ class LadybugFile:
         return None if self._lodging is None else self._lodging.pid
 
     def open(self) -> None:
-        """Open the file, in a thread that may wait for that."""
+        """Open the file, in a thread that may wait for that. Where another process has it open for too long, it is SessionBusy."""
         if self.is_open:
             return
         if self._lodging is not None:
@@ -60,10 +63,25 @@ class LadybugFile:
             self._lodging = None
         for folder in reversed([folder for folder in self._path.parents if not folder.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
-        with self._path.open("ab"):  # to hear from the system itself why that is not possible
-            self._path.chmod(0o600)
-        self._lodging = Lodging(self._path, name=self._name, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
+        with self._checksums.file.open("ab"):  # to hear from the system itself why that is not possible
+            self._checksums.file.chmod(0o600)
+        if self._path.exists():
+            with self._path.open("r+b"):
+                self._path.chmod(0o600)
+        self._lodging = self._lodged(time.monotonic() + self._timeout_s)
         self._tables = Tables()
+
+    def _lodged(self, deadline: float) -> Lodging:
+        while True:
+            if not self._checksums.is_locked():
+                try:
+                    return Lodging(self._path, name=self._name, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
+                except SessionBusy:
+                    if time.monotonic() > deadline:
+                        raise
+            if time.monotonic() > deadline:
+                raise open_elsewhere(self._name)
+            time.sleep(_PAUSE_S)
 
     def close(self) -> None:
         """Close the file, in a thread that may wait for that."""
@@ -152,7 +170,7 @@ class LadybugFile:
         return self._lodging
 
     def _transaction(self) -> Transaction:
-        return Transaction(self._opened, self._log, name=self._name)
+        return Transaction(self._opened, self._checksums, name=self._name)
 
     async def _learn(self) -> None:
         """Find out which tables there are, unless that is known."""

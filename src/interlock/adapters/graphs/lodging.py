@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from interlock.adapters.child import Child
+from interlock.adapters.graphs.checksums import DamagedFile, OpenElsewhere
 from interlock.errors import (
     CapabilityError,
     InterlockError,
     NotInGraph,
     QueryTimeout,
+    SessionBusy,
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -22,13 +24,14 @@ from interlock.errors import (
     ToolInputInvalid,
 )
 
-__all__ = ["Asked", "Lodging", "Result", "Statement"]
+__all__ = ["Asked", "Lodging", "Result", "Statement", "open_elsewhere"]
 
 _GRACE_S = 0.5  # for a statement that is interrupted to end; after that its process is killed
 _UNDO_S = 60.0
 _BUFFER_MIB = 256
 _BESIDES_MIB = 512  # for what ladybug does not keep in its buffer pool
 _FILE_MIB = 64 * 1024  # addresses that are set aside for the file, not room on a disk
+_LOG_BYTES = 16 * 2**20  # from which on a log is merged into its file
 _MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(16 * 2**20), "MALLOC_MMAP_THRESHOLD_": str(4 * 2**20)}
 """How glibc keeps what a statement has freed for the next: as it is, it gives it back to the system and asks for it again each time."""
 _MAX_REASON = 400
@@ -64,6 +67,7 @@ class Lodging:
             "buffer_mib": _BUFFER_MIB,
             "besides_mib": _BESIDES_MIB + 8 * max_bytes // 2**20,
             "file_mib": _FILE_MIB,
+            "log_bytes": _LOG_BYTES,
         }
         self._child = Child("interlock.adapters.graphs.lodger", path.resolve(), options, needs="ladybug", sets=_MEMORY)
         self.pid = self._child.pid
@@ -109,8 +113,13 @@ class Lodging:
 
     def _unopened(self, answer: Mapping[str, Any]) -> StoreError:
         said = str(answer.get("reason", ""))
-        if any(word in said for word in _LOCKED):
-            return StoreUnavailable(f"Graph '{self._name:.100}' is open in another process: try again when that one has ended.")
+        if answer["failed"] == DamagedFile.__name__:
+            return StoreCorrupt(
+                f"The file of graph '{self._name:.100}' is damaged, and is left as it is: {said}."
+                " Restore the graphs folder from a copy, or delete the file and what stands beside it to begin with an empty graph."
+            )
+        if answer["failed"] == OpenElsewhere.__name__ or any(word in said for word in _LOCKED):
+            return open_elsewhere(self._name)
         if any(word in said for word in _FULL):
             return StoreFull(f"There is no room to open graph '{self._name:.100}'.")
         if answer["failed"] == "late" or any(word in said for word in _CLOSED):
@@ -132,6 +141,13 @@ class Lodging:
         if _MISSING.match(said):
             return NotInGraph(f"The graph has no such thing: {_reason(answer)}")
         return ToolInputInvalid(f"The query cannot be run: {_reason(answer)}")
+
+
+def open_elsewhere(name: str) -> SessionBusy:
+    """Say that another process has a graph open."""
+    return SessionBusy(
+        f"Graph '{name:.100}' is open in another process, which did not close it in time. Try again when that one has ended."
+    )
 
 
 def _reason(answer: Mapping[str, Any]) -> str:

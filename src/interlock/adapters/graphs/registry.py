@@ -28,7 +28,7 @@ from interlock.capabilities.graph_store import (
 from interlock.capabilities.model import Tool
 from interlock.capabilities.registry import GraphToolResult
 from interlock.contract.values import reasons
-from interlock.errors import CapabilityError, NotInGraph, ToolInputInvalid
+from interlock.errors import CapabilityError, NotInGraph, SessionBusy, StoreCorrupt, ToolInputInvalid
 
 __all__ = ["GraphTools"]
 
@@ -209,12 +209,14 @@ class GraphTools:
         return wanted if isinstance(wanted, str) else None
 
     async def call(self, graph: str, request: ToolRequest, *, store: GraphStore) -> GraphToolResult:
-        """Call a tool. Whatever goes wrong is the error of the result."""
+        """Call a tool. Whatever goes wrong is the error of the result, except what neither another call nor a person's answer can help."""
         wanted = _arguments(request)
         if isinstance(wanted, str):
             return GraphToolResult(tool=request.tool, error=wanted, code="tool_input_invalid")
         try:
             result, changed = await _TOOLS[request.tool][1](store, graph, wanted)
+        except (SessionBusy, StoreCorrupt):
+            raise
         except CapabilityError as error:
             return GraphToolResult(tool=request.tool, error=error.message, code=error.code, transient=error.transient)
         return GraphToolResult(tool=request.tool, result=result, changed=changed)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, cast
 
+from interlock.adapters.graphs.checksums import Checksums
 from interlock.adapters.graphs.lodging import Asked, Lodging, Statement
 from interlock.errors import QueryTimeout, StoreUnavailable
 
@@ -18,14 +17,14 @@ _AT_ONCE = 5_000  # rows, keys and statements
 
 
 class Transaction:
-    """Changes a file, whole or not at all; `log` is where ladybug writes first. It begins with the first statement that goes out.
+    """Changes a file, whole or not at all. It begins with the first statement that goes out.
 
     What is read before the first change is read outside of it: nobody else can change the file, and a single statement that changes it
     is a transaction by itself. That is a third of what BEGIN, the statement and COMMIT take.
     """
 
-    def __init__(self, lodging: Lodging, log: Path, *, name: str) -> None:
-        self._lodging, self._log, self._name = lodging, log, name
+    def __init__(self, lodging: Lodging, checksums: Checksums, *, name: str) -> None:
+        self._lodging, self._checksums, self._name = lodging, checksums, name
         self._waiting: list[Statement] = []
         self._has_begun = False
 
@@ -76,15 +75,13 @@ class Transaction:
 
     @contextmanager
     def _whole(self) -> Generator[None]:
-        """Where a commit fails, cut off what was written of it, or the file could not be opened again."""
-        before = _size(self._log)
+        """Where a commit fails, cut off what was written of it: a step that failed is not done."""
+        before = self._checksums.log_size()
         try:
             yield
         except BaseException:
             self._lodging.kill()
-            is_merging = self._log.with_suffix(".shadow").exists()
-            if not is_merging and _size(self._log) > before:
-                os.truncate(self._log, before)
+            self._checksums.cut(before)
             raise
 
     async def _sent(self, statements: list[Statement], *, commits: bool) -> list[list[list[Any]]]:
@@ -104,10 +101,3 @@ class Transaction:
         except QueryTimeout as error:
             raise StoreUnavailable(f"Graph '{self._name:.100}' could not be changed in time, or with the memory there is.") from error
         return [result.rows for result in results]
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
