@@ -1,12 +1,13 @@
-"""Find out whether an agent keeps its word: contracts, both engines, its document, its invariants."""
+"""Check an agent: its contracts, both engines, its document, its invariants."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from interlock.capabilities import Clock, Ids, Model, ModelBackend
 from interlock.contract import Graph
 from interlock.contract.conformance import differences
 from interlock.contract.document import read_document_file
-from interlock.engine import ENGINES, EngineName
+from interlock.contract.node import Ending, Node, Step
+from interlock.engine import ENGINES, Compiled, EngineName
+from interlock.engine.direct import DirectGraph
 from interlock.errors import InterlockError
 from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
-from interlock.runtime.proof import Finding, Invariant, Observed
+from interlock.runtime.proof import Finding, How, Invariant, Observed
 from interlock.settings import Settings
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
 from interlock.wiring import Interlock
@@ -28,11 +31,17 @@ __all__ = ["Verdict", "verify_agent", "verify_graph"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A promise, whether it holds, and the proof."""
+    """A guarantee: whether it holds, how that is known (see `Finding`), and what was looked at."""
 
     invariant: str
     holds: bool
+    how: How
     proof: str
+
+    @classmethod
+    def of(cls, invariant: str, finding: Finding) -> Verdict:
+        """Make the verdict on a guarantee from what its check found."""
+        return cls(invariant, finding.holds, finding.how, finding.proof)
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,8 @@ class EngineLab:
         self._folder = folder
         self._apps: dict[str, Interlock] = {}
         self._taken = 0
+        self.turns = 0
+        """How many turns were run."""
 
     async def observe(
         self, text: str | Mapping[str, Any], *replies: Scripted, session: str | None = None, role: str | None = None, **settings: Any
@@ -98,6 +109,7 @@ class EngineLab:
         _ids.set(CountingIds(ids))
         app = self._app(engine=engine, **asked.settings)
         result = await app.run(self._agent, asked.text, session=named, role=asked.role, on_event=events.append)
+        self.turns += 1
         return Observed(result, events)
 
     def _app(self, **settings: Any) -> Interlock:
@@ -114,7 +126,7 @@ class EngineLab:
 
 
 async def verify_agent(agent: Agent) -> AsyncGenerator[Verdict, None]:
-    """Verify an agent, one promise after the other."""
+    """Verify an agent, one guarantee after the other."""
     for graph in agent.graphs:
         async for verdict in verify_graph(graph, agent.document):
             yield verdict
@@ -122,30 +134,31 @@ async def verify_agent(agent: Agent) -> AsyncGenerator[Verdict, None]:
         lab = EngineLab(agent, Path(folder))
         try:
             for invariant in agent.invariants:
-                finding = await _tried(invariant, lab)
-                yield Verdict(invariant.statement, finding.holds, finding.proof)
+                yield Verdict.of(invariant.statement, await _check(invariant, lab))
         finally:
             await lab.close()
 
 
-async def _tried(invariant: Invariant, lab: EngineLab) -> Finding:
-    """Look for the proof; one that cannot be had is none."""
+async def _check(invariant: Invariant, lab: EngineLab) -> Finding:
+    """Run a check. What it saw in turns is `seen` and says in how many; a check that breaks off has found nothing."""
+    before = lab.turns
     try:
-        return await invariant.check(lab)
-    except Exception as error:  # noqa: BLE001 - a turn that goes wrong may break the proof anywhere
-        return Finding(False, f"the proof broke off: {type(error).__name__}: {error}")
+        finding = await invariant.check(lab)
+    except Exception as error:  # noqa: BLE001 - a turn that goes wrong may break the check anywhere
+        return Finding(False, f"the check broke off: {type(error).__name__}: {error}")
+    turns = lab.turns - before
+    return replace(finding, how="seen", proof=f"{turns} turns: {finding.proof}") if turns else finding
 
 
 async def verify_graph(graph: Graph, document: Path | None) -> AsyncGenerator[Verdict, None]:
-    """Verify what holds for every graph. That it was built at all shows that its contracts hold."""
+    """Verify what holds for every graph."""
     outcomes = sum(len(node.endings) for node in graph.nodes.values())
     built = f"{len(graph.nodes)} nodes, {outcomes} outcomes, {len(graph.state.fields)} fields; fingerprint {graph.fingerprint[:12]}"
-    yield Verdict(f"{graph.name}: every contract holds", True, built)
-    compiled = compare_compiled(graph)
-    yield Verdict(f"{graph.name}: the LangGraph graph is the rows", compiled.holds, compiled.proof)
+    yield Verdict(f"{graph.name}: signatures, state and rows fit together", True, "agrees", built)
+    yield Verdict.of(f"{graph.name}: LangGraph draws the nodes and edges of the rows", compare_compiled(graph))
+    yield Verdict.of(f"{graph.name}: every outcome leads where its row says, on both engines", await follow_outcomes(graph))
     if document is not None:
-        agreed = compare_document(graph, document)
-        yield Verdict(f"{graph.name}: the rows are the document's", agreed.holds, agreed.proof)
+        yield Verdict.of(f"{graph.name}: the rows are the document's", compare_document(graph, document))
 
 
 def compare_compiled(graph: Graph) -> Finding:
@@ -156,8 +169,60 @@ def compare_compiled(graph: Graph) -> Finding:
     rows = {(source, target or "__end__") for source, _, target in graph.edges} | {("__start__", graph.entry)}
     wrong = sorted({str(item) for item in (nodes ^ set(graph.nodes)) | (edges ^ rows)})
     if wrong:
-        return Finding(False, f"they differ in {', '.join(wrong)}")
-    return Finding(True, f"{len(nodes)} nodes and {len(edges)} edges in both")
+        return Finding(False, f"they differ in {', '.join(wrong)}", "agrees")
+    return Finding(True, f"{len(nodes)} nodes and {len(edges)} edges in both", "agrees")
+
+
+async def follow_outcomes(graph: Graph) -> Finding:
+    """Run the compiled graphs of both engines along every row, and compare where each outcome leads."""
+    from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - takes most of a second
+
+    engines: dict[EngineName, Compiled] = {"langgraph": LangGraphGraph(graph, loose=_not_run), "direct": DirectGraph(graph)}
+    ways, followed = _ways(graph), 0
+    for engine, compiled in engines.items():
+        for node in graph.nodes.values():
+            for ending in node.endings:
+                went = await _arrive(compiled, [*ways[node.name], ending])
+                if went != ending.target:
+                    where = f"'{went or 'END'}' instead of '{ending.target or 'END'}'"
+                    return Finding(False, f"on {engine}, '{ending.name}' of '{node.name}' leads to {where}", "decided")
+                followed += 1
+    return Finding(True, f"{followed // len(engines)} outcomes followed on each of {len(engines)} engines", "decided")
+
+
+class _Arrived(Exception):
+    """Ends a run when it has come where it was to be followed to."""
+
+
+async def _arrive(compiled: Compiled, way: Sequence[Ending]) -> str | None:
+    """Run a graph from its entry with these endings, without calling a node, and return the node that comes next."""
+    left, arrived = list(way), list[str]()
+
+    async def take_step(node: Node, _state: Mapping[str, Any]) -> Step:
+        if not left:
+            arrived.append(node.name)
+            raise _Arrived
+        return left.pop(0), {}
+
+    with contextlib.suppress(_Arrived):
+        await compiled.walk({}, take_step)
+    return arrived[0] if arrived else None
+
+
+def _ways(graph: Graph) -> dict[str, list[Ending]]:
+    """Find the shortest way from the entry to each node, as the endings along it."""
+    ways: dict[str, list[Ending]] = {graph.entry: []}
+    reached = [graph.entry]
+    for name in reached:
+        for ending in graph.nodes[name].endings:
+            if ending.target is not None and ending.target not in ways:
+                ways[ending.target] = [*ways[name], ending]
+                reached.append(ending.target)
+    return ways
+
+
+async def _not_run(*_: Any) -> Step:
+    raise AssertionError  # pragma: no cover - a graph that is followed by the runtime's side takes no step of its own
 
 
 def compare_document(graph: Graph, document: Path) -> Finding:
@@ -165,5 +230,5 @@ def compare_document(graph: Graph, document: Path) -> Finding:
     try:
         found = differences(graph, read_document_file(document, graph=graph.name))
     except InterlockError as error:
-        return Finding(False, error.message)
-    return Finding(not found, "; ".join(found) or f"nodes, edges, duties and prohibitions agree with {document.name}")
+        return Finding(False, error.message, "agrees")
+    return Finding(not found, "; ".join(found) or f"nodes, edges, duties and prohibitions agree with {document.name}", "agrees")

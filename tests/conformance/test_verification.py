@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from interlock import END, Graph
 from interlock.agents.sam import invariants
@@ -13,13 +17,14 @@ from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import AgentState
 from interlock.capabilities import Memory
 from interlock.contract.draw import mermaid
-from interlock.contract.node import Row
-from interlock.engine import langgraph
+from interlock.contract.node import Node, Row
+from interlock.engine import TakeStep, langgraph
+from interlock.engine.direct import DirectGraph
 from interlock.runtime.events import Event
-from interlock.runtime.proof import Finding, Lab, Observed
+from interlock.runtime.proof import Finding, Invariant, Lab, Observed
 from interlock.runtime.reply import Fault
-from interlock.verification import EngineLab, Verdict, compare_compiled, compare_document, verify_agent, verify_graph
-from interlock.wiring import load_agent
+from interlock.verification import EngineLab, Verdict, compare_compiled, compare_document, follow_outcomes, verify_agent, verify_graph
+from interlock.wiring import AGENTS, load_agent
 
 Doctor = Callable[[Observed], Observed]
 Check = Callable[[Lab], Awaitable[Finding]]
@@ -28,8 +33,9 @@ Check = Callable[[Lab], Awaitable[Finding]]
 async def test_sam_keeps_everything_it_promises():
     verdicts = [verdict async for verdict in verify_agent(load_agent("sam"))]
     assert [verdict.invariant for verdict in verdicts] == [
-        "sam: every contract holds",
-        "sam: the LangGraph graph is the rows",
+        "sam: signatures, state and rows fit together",
+        "sam: LangGraph draws the nodes and edges of the rows",
+        "sam: every outcome leads where its row says, on both engines",
         "sam: the rows are the document's",
         "one node runs at a time",
         "every transition is a row",
@@ -210,6 +216,78 @@ def test_the_compiled_graph_of_sam_is_the_rows():
     assert compare_compiled(sam).holds
 
 
+FIRST: Any = lambda node: node.endings[0].target  # noqa: E731
+LAST: Any = lambda node: node.endings[-1].target  # noqa: E731
+
+
+@pytest.mark.parametrize("choose", [FIRST, LAST], ids=["the first", "the last"])
+async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pytest.MonkeyPatch, choose: Callable[[Node], str | None]):
+    """Its picture is right: it is drawn from the targets that it was handed."""
+
+    def misled(graph: Graph, node: Node, loose: Any) -> Any:
+        real = runnable(graph, node, loose)
+
+        async def run(state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Command[str]:
+            command = await real(state, runtime, config)
+            return Command(update=command.update, goto=choose(node) or "__end__")
+
+        return run
+
+    runnable = langgraph._runnable  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(langgraph, "_runnable", misled)
+    assert compare_compiled(sam).holds
+    finding = await follow_outcomes(sam)
+    assert (finding.holds, finding.how) == (False, "decided")
+    assert "on langgraph, '" in finding.proof
+
+
+async def test_the_direct_engine_is_followed_too(monkeypatch: pytest.MonkeyPatch):
+    async def walk(self: DirectGraph, given: Any, take_step: TakeStep, kept: Any = None) -> Any:
+        await take_step(sam.nodes[sam.entry], {})
+        await take_step(sam.nodes["format_response_node"], {})
+
+    monkeypatch.setattr(DirectGraph, "walk", walk)
+    finding = await follow_outcomes(sam)
+    assert not finding.holds
+    assert "on direct, 'Routed' of 'router_node' leads to 'format_response_node' instead of 'state_init_node'" in finding.proof
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_every_outcome_of_every_agent_leads_where_its_row_says(name: str):
+    for graph in load_agent(name).graphs:
+        assert (await follow_outcomes(graph)).holds
+
+
+# What a line says, and what its check looks at
+
+UNIVERSAL = re.compile(r"\b(?:never|always|every|all|only|no|none|nothing|nobody|any|each|cannot|exactly)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_no_line_says_more_than_its_check_does(name: str):
+    """Examples prove nothing about all cases: what was only seen is not worded as if it were always so, and says how much was seen."""
+    verdicts = [verdict async for verdict in verify_agent(load_agent(name))]
+    assert [verdict for verdict in verdicts if not verdict.holds] == []
+    seen = [verdict for verdict in verdicts if verdict.how == "seen"]
+    assert [verdict.invariant for verdict in seen if UNIVERSAL.search(verdict.invariant)] == []
+    assert [verdict.proof for verdict in seen if not re.search(r"\d", verdict.proof)] == []
+    assert [verdict.invariant for verdict in verdicts if "proof" in verdict.invariant or "holds" in verdict.invariant] == []
+
+
+async def test_what_turns_have_shown_is_seen_whatever_the_check_says(tmp_path: Path):
+    async def boasts(lab: Lab) -> Finding:
+        await lab.observe("hello", "hi")
+        return Finding(True, "all is well", "decided")
+
+    async def decides(_lab: Lab) -> Finding:
+        return Finding(True, "all rows", "decided")
+
+    agent = replace(load_agent("sam"), invariants=(Invariant("boasts", boasts), Invariant("decides", decides)))
+    *_, boasting, deciding = [verdict async for verdict in verify_agent(agent)]
+    assert (boasting.how, boasting.proof) == ("seen", "2 turns: all is well")
+    assert (deciding.how, deciding.proof) == ("decided", "all rows")
+
+
 def document_of(graph: Graph) -> str:
     """Write a document that agrees with a graph."""
     head = "| node | may read | may write | may use | must not |\n|---|---|---|---|---|\n"
@@ -224,7 +302,7 @@ def document_of(graph: Graph) -> str:
 def test_the_drawn_flowchart_is_one_that_can_be_read_back(tmp_path: Path):
     file = tmp_path / "sam.md"
     file.write_text(document_of(sam))
-    assert compare_document(sam, file) == Finding(True, "nodes, edges, duties and prohibitions agree with sam.md")
+    assert compare_document(sam, file) == Finding(True, "nodes, edges, duties and prohibitions agree with sam.md", "agrees")
 
 
 async def test_a_document_that_differs_or_cannot_be_read_breaks_the_verdict(tmp_path: Path):
@@ -239,5 +317,5 @@ async def test_a_document_that_differs_or_cannot_be_read_breaks_the_verdict(tmp_
 
 async def test_a_graph_without_a_document_is_held_to_the_rest():
     verdicts: list[Verdict] = [verdict async for verdict in verify_graph(sam, None)]
-    assert [verdict.holds for verdict in verdicts] == [True, True]
+    assert [(verdict.holds, verdict.how) for verdict in verdicts] == [(True, "agrees"), (True, "agrees"), (True, "decided")]
     assert sam.fingerprint[:12] in verdicts[0].proof

@@ -1,4 +1,4 @@
-"""What `interlock tour` shows: the scenes of each agent that are for it, and the promises."""
+"""What `interlock tour` shows: the scenes of each agent that are for it, and its guarantees."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from interlock.cli.answer import print_answer
 from interlock.cli.live import Tools, in_words
 from interlock.cli.screen import as_path, console, folded, safe
 from interlock.cli.target import find_all
+from interlock.cli.verify import COLOURS
 from interlock.engine import ENGINES
 from interlock.errors import InterlockError
 from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
+from interlock.runtime.proof import How
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
 from interlock.testing.play import Play, Stage
@@ -47,7 +49,7 @@ class Tour:
         self._settings = settings
         self._everything = everything
         self._screen = console()
-        self._turns = self._promises = 0
+        self._turns = self._guarantees = 0
         self._wrong: list[str] = []
         self._seen: dict[tuple[str, ...], str] = {}
         self._has_listed = False
@@ -60,7 +62,7 @@ class Tour:
         self._screen.print(f"[dim]model {settings.model}, engine {settings.engine}, no key needed[/]")
         self._screen.print("[dim]in: what is said   node: a step, and what it wrote   call: a model is asked[/]")
         self._screen.print("[dim]tool: a tool is used   path: the steps   out: how it ended   also: another turn[/]")
-        self._screen.print("[dim]holds: a promise, with a proof by 'interlock verify'[/]\n")
+        self._screen.print("[dim]agrees, decided, seen: a guarantee, and how it is known (compared, all cases, examples only)[/]\n")
         local = asyncio.create_task(self._ask_local())  # it loads in a process of its own, while there is something else to see
         for number, agent in enumerate(agents, start=1):
             nodes = sum(len(graph.nodes) for graph in agent.graphs)
@@ -69,7 +71,7 @@ class Tour:
             self._screen.rule(f"[bold]{agent.name}[/] [dim]{number} of {len(agents)}[/]", align="left")
             self._screen.print(f"{agent.summary}  [dim]({nodes} nodes)[/]")
             await self._play_all(agent)
-            await self._prove(agent)
+            await self._verify(agent)
         self._screen.print()
         self._screen.rule("[bold]every agent[/] [dim]by the gate[/]", align="left")
         await self._keep_a_secret()
@@ -172,23 +174,23 @@ class Tour:
             case _:
                 pass
 
-    async def _prove(self, agent: Agent) -> None:
-        self._heading(f"what {agent.name} promises")
+    async def _verify(self, agent: Agent) -> None:
+        self._heading(f"what {agent.name} guarantees")
         graphs = [f"{graph.name}: " for graph in agent.graphs]
-        alike: dict[str, int] = {}
-        with self._screen.status("[dim]proving[/]") as status:
+        alike: dict[tuple[How, str], int] = {}
+        with self._screen.status("[dim]verifying[/]") as status:
             async for verdict in verify_agent(agent):
-                self._promises += 1
+                self._guarantees += 1
                 if not verdict.holds:
                     self._line("BROKEN", Text(verdict.invariant), "bold red")
                     self._differs(verdict.proof)
                     continue
                 graph = next((graph for graph in graphs if verdict.invariant.startswith(graph)), "")
                 told = verdict.invariant if self._everything else verdict.invariant.removeprefix(graph)
-                alike[told] = alike.get(told, 0) + 1
+                alike[verdict.how, told] = alike.get((verdict.how, told), 0) + 1
                 status.update(f"[dim]after '{verdict.invariant}'[/]")
-        for told, count in alike.items():
-            self._line("holds", Text.assemble(told, (f"  ({count} graphs)" if count > 1 else "", "dim")), "green")
+        for (how, told), count in alike.items():
+            self._line(how, Text.assemble(told, (f"  ({count} graphs)" if count > 1 else "", "dim")), COLOURS[how])
 
     async def _keep_a_secret(self) -> None:
         """Say something that looks like a key, and look for it in everything that is told of the turn."""
@@ -272,7 +274,7 @@ class Tour:
             self._screen.print(Text(f"Not as expected: {_counted(len(self._wrong), 'difference')}, marked above.", "bold red"))
             return
         known = "" if self._settings.model == "offline" else f" What '{self._settings.model}' says was not compared with anything."
-        self._screen.print(f"As expected: [green]{_counted(self._turns, 'turn')}, {_counted(self._promises, 'promise')}.[/]{known}")
+        self._screen.print(f"As expected: [green]{_counted(self._turns, 'turn')}, {_counted(self._guarantees, 'guarantee')}.[/]{known}")
 
 
 def _outcome_of(result: TurnResult) -> tuple[tuple[str, str], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +15,13 @@ from rich.table import Table
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import find_all, starting_with
 from interlock.runtime.agent import Agent
+from interlock.runtime.proof import How
 from interlock.verification import Verdict, verify_agent, verify_graph
 from interlock.wiring import AGENTS
 
-__all__ = ["verify"]
+__all__ = ["COLOURS", "verify"]
+
+COLOURS: Mapping[How, str] = {"agrees": "green", "decided": "green", "seen": "yellow"}
 
 
 def verify(
@@ -28,7 +32,10 @@ def verify(
     document: Annotated[Path | None, typer.Option(help="The architecture document to hold MODULE:NAME to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Build everything, hold it to its contracts and its document, and print each promise with its proof."""
+    """Build everything, check it against its contracts and its document, and print each guarantee with how it is known.
+
+    'agrees': two descriptions were compared. 'decided': every case was looked at. 'seen': some turns were run; no proof.
+    """
     found = asyncio.run(_verify(find_all(agent), document, quiet=as_json))
     ok = all(verdict.holds for verdicts in found.values() for verdict in verdicts)
     if as_json:
@@ -60,11 +67,11 @@ def show_heading(name: str) -> None:
 
 
 def show_verdict(verdict: Verdict) -> None:
-    """Print a promise with its proof."""
+    """Print a guarantee with how it is known."""
     if is_terminal():
-        mark = "[green]holds[/]" if verdict.holds else "[bold red]BROKEN[/]"
+        mark = f"[{COLOURS[verdict.how]}]{verdict.how:7}[/]" if verdict.holds else "[bold red]BROKEN [/]"
         line = Table.grid(padding=(0, 2))
         line.add_row(f"  {mark}", f"{escape(verdict.invariant)}\n[dim]{escape(verdict.proof)}[/]")
         console().print(line)
     else:
-        print_line(f"{'holds' if verdict.holds else 'BROKEN'}\t{verdict.invariant}\t{verdict.proof}")
+        print_line(f"{verdict.how if verdict.holds else 'BROKEN'}\t{verdict.invariant}\t{verdict.proof}")

@@ -1,23 +1,31 @@
-"""What an agent promises beyond its contracts, and how each promise is shown to hold."""
+"""What an agent guarantees beyond its contracts, and how each guarantee is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from interlock.runtime.events import Event
 from interlock.runtime.turn import TurnResult
 
-__all__ = ["Finding", "Invariant", "Lab", "Observed"]
+__all__ = ["Finding", "How", "Invariant", "Lab", "Observed"]
+
+How = Literal["agrees", "decided", "seen"]
+"""How something is known: two descriptions agree, all cases were decided, or examples were seen (which proves nothing)."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a promise was seen to hold, and by what."""
+    """The result of a check: whether the guarantee holds, what was looked at, and how it is known.
+
+    `decided` is for a check that looks at every case there is, such as all rows of a graph. A check that runs turns, or
+    tries some inputs out of many, has `seen` them.
+    """
 
     holds: bool
     proof: str
+    how: How = "seen"
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Lab(Protocol):
 
 @dataclass(frozen=True)
 class Invariant:
-    """A promise, and the way to find out whether it holds."""
+    """A guarantee and its check. The statement must say no more than the check looks at."""
 
     statement: str
     check: Callable[[Lab], Awaitable[Finding]]

@@ -1,4 +1,4 @@
-"""The gateway's six promises, each with its proof: by looking at the rows, and by letting models and callers do their worst."""
+"""The gateway's six guarantees: decided by the rows and the declared fields, or seen with models and callers that do their worst."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def sides_are_apart(lab: Lab) -> Finding:
     """Look for what the two graphs share, and try to enter one as the other's caller."""
     shared = {*admin_graph.nodes} & {*user_graph.nodes} | {one.__name__ for one in {*admin_graph.capabilities} & {*user_graph.capabilities}}
     if shared:
-        return Finding(False, f"both graphs have {', '.join(sorted(shared))}")
+        return Finding(False, f"both graphs have {', '.join(sorted(shared))}", "decided")
     tried = 0
     for role, fields in (("user", GLOBAL), ("admin", UNSAFE)):
         for name in fields:
@@ -53,13 +53,11 @@ async def sides_are_apart(lab: Lab) -> Finding:
             except InputSchema:
                 tried += 1
                 continue
-            return Finding(False, f"'{name}' could be set as {role}")
-    return Finding(
-        True, f"no node and no capability in common; {tried} fields of the other side, or of its own inside, were refused by name"
-    )
+            return Finding(False, f"'{name}' could be set as {role}", "decided")
+    return Finding(True, f"no node and no capability in common; all {tried} fields that are not a role's own were refused", "decided")
 
 
-GLOBAL = (*admin_graph.state.fields, "bridge_input", "origin", "response")
+GLOBAL = tuple(dict.fromkeys((*admin_graph.state.fields, *(field for field in user_graph.state.fields if field != "user_input"))))
 UNSAFE = (*user_graph.state.fields, *(field for field in admin_graph.state.fields if field != "admin_input"))
 
 
@@ -183,10 +181,10 @@ def _everything(observed: Observed) -> str:
 
 
 INVARIANTS: Sequence[Invariant] = (
-    Invariant("the sides have graphs of their own, and each is entered by its own role with its own input only", sides_are_apart),
-    Invariant("only what the supervisor sends crosses the bridge", only_the_supervisor_crosses),
-    Invariant("what crosses is bridge_input, and nothing else", the_payload_is_bridge_input),
-    Invariant("no worker leaves its files", scopes_hold),
-    Invariant("the way is the graph's: no model leads over the bridge", models_do_not_route),
-    Invariant("an admin's secret is in nothing that is told, and never on the customer side", secrets_stay),
+    Invariant("the sides share no node and no capability, and a caller sets one field of its own side only", sides_are_apart),
+    Invariant("forged origins and seals do not cross the bridge", only_the_supervisor_crosses),
+    Invariant("what crosses the bridge is bridge_input", the_payload_is_bridge_input),
+    Invariant("attempts of a worker to leave its files are errors of its tools", scopes_hold),
+    Invariant("a model that asks for the bridge without a keyword is not followed, and its veto is", models_do_not_route),
+    Invariant("models that show what they have do not show the admin's secret", secrets_stay),
 )
