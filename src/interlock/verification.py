@@ -93,31 +93,32 @@ class EngineLab:
         return [await self._take(engine, f"id{self._taken}", asked) for engine in ENGINES]
 
     async def observe_at_once(self, text: str, *replies: Scripted, session: str, times: int) -> Sequence[Observed]:
-        """Take the same turn many times at once, on every engine one after the other."""
+        """Run the same turn many times at once, each in an application of its own; on every engine one after the other."""
         self._taken += 1
         observed: list[Observed] = []
         for engine in ENGINES:
             asked = _Asked(text, replies, session)
-            turns = (self._take(engine, f"id{self._taken}-{number}", asked) for number in range(times))
+            turns = (self._take(engine, f"id{self._taken}-{number}", asked, application=number) for number in range(times))
             observed += await asyncio.gather(*turns)
         return observed
 
-    async def _take(self, engine: EngineName, ids: str, asked: _Asked) -> Observed:
+    async def _take(self, engine: EngineName, ids: str, asked: _Asked, *, application: int = 0) -> Observed:
         events: list[Event] = []
         named = f"{asked.session or ids}-{engine}" if self._agent.has_sessions else asked.session
         _script.set(ScriptedModel(*asked.replies))
         _ids.set(CountingIds(ids))
-        app = self._app(engine=engine, **asked.settings)
+        app = self._app(application, engine=engine, **asked.settings)
         result = await app.run(self._agent, asked.text, session=named, role=asked.role, on_event=events.append)
         self.turns += 1
         return Observed(result, events)
 
-    def _app(self, **settings: Any) -> Interlock:
-        """Make the application that has these settings, once: to make one takes longer than its turns."""
-        if repr(settings) not in self._apps:
+    def _app(self, application: int, **settings: Any) -> Interlock:
+        """Return the application of this number with these settings; it is made once, which takes longer than its turns."""
+        key = f"{application} {settings!r}"
+        if key not in self._apps:
             model, made = _Model(), Settings.model_construct(data_dir=self._folder, **settings)
-            self._apps[repr(settings)] = Interlock(made, grants={Clock: FixedClock(), Ids: _Ids(), Model: model, ModelBackend: model})
-        return self._apps[repr(settings)]
+            self._apps[key] = Interlock(made, grants={Clock: FixedClock(), Ids: _Ids(), Model: model, ModelBackend: model})
+        return self._apps[key]
 
     async def close(self) -> None:
         """Release the stores."""

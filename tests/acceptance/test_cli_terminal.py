@@ -124,7 +124,7 @@ def as_text(line: str) -> str:
         (["agents"], "sam"),
         (["show", "sam"], "decision_logic_node"),
         (["run", "sam", "hello"], "router_node > state_init_node"),
-        (["verify", "sam"], "holds"),
+        (["verify", "sam"], "decided"),
     ],
     ids=["agents", "show", "run", "verify"],
 )
@@ -152,17 +152,17 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
         "        ... and 5 more\n",
         "path_denied",
         "        5. added Apollo -[HAS_TASK]-> Design",
-        "  holds only what the supervisor sends crosses the bridge",
+        "  seen     forged origins and seals do not cross the bridge",
         "  path  parse_goal > [plan_step > route_tool > call_tool > evaluate] x 7 >",
         "  out   waits  Step 1 of",
-        "  holds every contract holds  (5 graphs)",
+        "  agrees   signatures, state and rows fit together  (5 graphs)",
     ):
         assert said in tour
     scenes = [scene for agent in AGENTS for scene in load_scenes(load_agent(agent).scenes or Path()) if scene.tour]
     titles = [scene.title_of(turn) for scene in scenes for turn in scene.turns]
     shown_titles = [title for line in lines if (title := re.sub(r"^  also  (.*)  \(\d+ steps?\)$", r"\1", line)) in titles]
     assert shown_titles == titles
-    assert re.search(rf"^As expected: {len(titles)} turns, \d+ promises\.$", tour, re.MULTILINE)
+    assert re.search(rf"^As expected: {len(titles)} turns, \d+ guarantees\.$", tour, re.MULTILINE)
     for said in ("planning_retry", "BROKEN", "WRONG"):
         assert said not in tour
     assert lines[-1] == "Next: .venv/bin/interlock chat analyst, chat desk, or chat puntini"

@@ -7,6 +7,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from interlock.wiring import load_agent
+
 Command = Callable[..., CompletedProcess[str]]
 
 COUNTER = '''
@@ -55,7 +57,7 @@ def target(tmp_path: Path) -> str:
     return "counting:counter"
 
 
-def test_everything_that_is_promised_holds_with_its_proof(interlock: Command):
+def test_every_guarantee_holds_and_says_how_that_is_known(interlock: Command):
     ran = interlock("verify", "--json")
     assert (ran.returncode, ran.stderr) == (0, "")
     verified = json.loads(ran.stdout)
@@ -63,14 +65,13 @@ def test_everything_that_is_promised_holds_with_its_proof(interlock: Command):
     assert verified["ok"] is True
     assert verified["agents"].keys() == {"sam", "desk", "analyst", "gateway", "puntini"}
     for verdict in (verdict for verdicts in verified["agents"].values() for verdict in verdicts):
-        assert verdict.keys() == {"invariant", "holds", "proof"}
+        assert verdict.keys() == {"invariant", "holds", "how", "proof"}
         assert verdict["holds"] is True
+        assert verdict["how"] in {"agrees", "decided", "seen"}
         assert verdict["proof"]
-    assert len(verified["agents"]["sam"]) == 9
-    assert len(verified["agents"]["desk"]) == 15 + 9
-    assert len(verified["agents"]["analyst"]) == 3 + 10
-    assert len(verified["agents"]["gateway"]) == 6 + 6
-    assert len(verified["agents"]["puntini"]) == 3 + 7
+    for name, verdicts in verified["agents"].items():
+        agent = load_agent(name)
+        assert len(verdicts) == 4 * len(agent.graphs) + len(agent.invariants)
 
 
 def test_one_agent_is_verified_line_by_line(interlock: Command):
@@ -78,8 +79,8 @@ def test_one_agent_is_verified_line_by_line(interlock: Command):
     assert (ran.returncode, ran.stderr) == (0, "")
     heading, *lines = ran.stdout.splitlines()
     assert heading == "sam"
-    assert len(lines) == 9
-    assert all(line.startswith("holds\t") and line.count("\t") == 2 for line in lines)
+    assert len(lines) == 4 + len(load_agent("sam").invariants)
+    assert all(line.startswith(("agrees\t", "decided\t", "seen\t")) and line.count("\t") == 2 for line in lines)
 
 
 def test_a_graph_of_ones_own_is_held_to_its_document(interlock: Command, target: str):
@@ -87,8 +88,9 @@ def test_a_graph_of_ones_own_is_held_to_its_document(interlock: Command, target:
     verified = json.loads(ran.stdout)
     assert (ran.returncode, verified["ok"]) == (0, True)
     assert [verdict["invariant"] for verdict in verified["agents"]["counter"]] == [
-        "counter: every contract holds",
-        "counter: the LangGraph graph is the rows",
+        "counter: signatures, state and rows fit together",
+        "counter: LangGraph draws the nodes and edges of the rows",
+        "counter: every outcome leads where its row says, on both engines",
         "counter: the rows are the document's",
     ]
 
@@ -97,7 +99,7 @@ def test_a_graph_that_differs_from_its_document_is_broken_by_name(interlock: Com
     ran = interlock("verify", target, "--document", "bad.md")
     assert ran.returncode == 1
     *held, broken = ran.stdout.splitlines()[1:]
-    assert all(line.startswith("holds\t") for line in held)
+    assert all(line.startswith(("agrees\t", "decided\t")) for line in held)
     assert broken.startswith("BROKEN\tcounter: the rows are the document's\t")
     for difference in (
         "edge 'count_letters - Finished -> END' is in the document but not in the rows",
@@ -112,7 +114,7 @@ def test_a_document_that_cannot_be_read_is_broken(interlock: Command, target: st
     ran = interlock("verify", target, "--document", document, "--json")
     verified = json.loads(ran.stdout)
     assert (ran.returncode, verified["ok"]) == (1, False)
-    assert [verdict["holds"] for verdict in verified["agents"]["counter"]] == [True, True, False]
+    assert [verdict["holds"] for verdict in verified["agents"]["counter"]] == [True, True, True, False]
 
 
 def test_an_agent_that_does_not_exist_is_refused(interlock: Command):

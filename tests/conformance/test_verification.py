@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,12 +38,7 @@ async def test_sam_keeps_everything_it_promises():
         "sam: LangGraph draws the nodes and edges of the rows",
         "sam: every outcome leads where its row says, on both engines",
         "sam: the rows are the document's",
-        "one node runs at a time",
-        "every transition is a row",
-        "model text never changes the path",
-        "only declared outcomes write state",
-        "memory is granted to no node",
-        "every failure is typed and passes error_router_node",
+        *(invariant.statement for invariant in invariants.INVARIANTS),
     ]
     assert [verdict for verdict in verdicts if not verdict.holds] == []
     assert all(verdict.proof for verdict in verdicts)
@@ -180,8 +176,25 @@ async def test_sam_without_its_ban_on_memory_is_found(monkeypatch: pytest.Monkey
     assert (await invariants.no_memory(EngineLab(load_agent("sam"), tmp_path))).holds
 
 
+CHANGED_ROWS: list[tuple[Check, Any]] = [
+    (invariants.the_decision_reads_no_text, SimpleNamespace(nodes={"decision_logic_node": sam.nodes["model_call_node"]})),
+    (
+        invariants.failures_pass_the_error_router,
+        SimpleNamespace(edges=[*sam.edges, ("model_call_node", "Refused", "format_response_node")]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "rows"), CHANGED_ROWS, ids=[case[0].__name__ for case in CHANGED_ROWS])
+async def test_rows_that_break_what_is_decided_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check: Check, rows: Any):
+    lab = EngineLab(load_agent("sam"), tmp_path)
+    assert (await check(lab)).holds
+    monkeypatch.setattr(invariants, "sam", rows)
+    assert not (await check(lab)).holds
+
+
 def test_each_of_sams_invariants_can_fail():
-    checks = {check for check, _, _ in BROKEN} | {invariants.no_memory}
+    checks = {check for check, _, _ in BROKEN} | {check for check, _ in CHANGED_ROWS} | {invariants.no_memory}
     assert checks == {invariant.check for invariant in invariants.INVARIANTS}
 
 
@@ -216,12 +229,8 @@ def test_the_compiled_graph_of_sam_is_the_rows():
     assert compare_compiled(sam).holds
 
 
-FIRST: Any = lambda node: node.endings[0].target  # noqa: E731
-LAST: Any = lambda node: node.endings[-1].target  # noqa: E731
-
-
-@pytest.mark.parametrize("choose", [FIRST, LAST], ids=["the first", "the last"])
-async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pytest.MonkeyPatch, choose: Callable[[Node], str | None]):
+@pytest.mark.parametrize("taken", [0, -1], ids=["the first", "the last"])
+async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pytest.MonkeyPatch, taken: int):
     """Its picture is right: it is drawn from the targets that it was handed."""
 
     def misled(graph: Graph, node: Node, loose: Any) -> Any:
@@ -229,7 +238,7 @@ async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pyte
 
         async def run(state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Command[str]:
             command = await real(state, runtime, config)
-            return Command(update=command.update, goto=choose(node) or "__end__")
+            return Command(update=command.update, goto=node.endings[taken].target or "__end__")
 
         return run
 

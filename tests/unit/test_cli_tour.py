@@ -51,7 +51,7 @@ def only(agent: Agent) -> Callable[[str | None], list[Agent]]:
 
 
 async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, *, everything: bool = False, **settings: str) -> int:
-    """Take a tour of sam with some scenes, without its promises, and return the exit code."""
+    """Take a tour of sam with some scenes, without its guarantees, and return the exit code."""
     (folder / "scenes.toml").write_text(scenes, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=folder / "scenes.toml", invariants=())
     monkeypatch.setattr(guide, "find_all", only(agent))
@@ -65,9 +65,9 @@ async def test_a_tour_that_goes_as_expected(tmp_path: Path, monkeypatch: pytest.
     shown = capsys.readouterr().out
     assert "\na greeting\n  in    hello\n  node  router_node" in shown
     assert "\n  also  a wrong picture  (7 steps)\n        media_malformed  The media is damaged" in shown
-    assert "  holds every contract holds\n" in shown
+    assert "  agrees   signatures, state and rows fit together\n" in shown
     assert "tour --all" in shown
-    assert "As expected: 2 turns, 3 promises." in shown
+    assert "As expected: 2 turns, 4 guarantees." in shown
     assert "hidden" not in shown
     assert "WRONG" not in shown
 
@@ -80,7 +80,7 @@ async def test_a_tour_of_everything_shows_every_turn_as_it_goes(
     assert "\na greeting\n  in    hello\n  node  router_node" in shown
     assert "\na wrong picture\n  in    (no picture) data:image/png;base64," in shown
     assert "\n  path  router_node > " in shown
-    assert "  holds sam: every contract holds\n" in shown
+    assert "  agrees   sam: signatures, state and rows fit together\n" in shown
     assert "  also  " not in shown
 
 

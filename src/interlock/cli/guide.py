@@ -35,6 +35,7 @@ from interlock.wiring import Interlock
 __all__ = ["Tour", "in_a_line"]
 
 _MARGIN = 8  # columns for the word before a line
+_HOW_MARGIN = 11  # columns for how a guarantee is known
 _ROWS = 7  # lines of a table that are shown: its head, the rule, some rows
 _IN_FULL = 20  # nodes of a turn that is shown node by node, at the most
 
@@ -190,7 +191,7 @@ class Tour:
                 alike[verdict.how, told] = alike.get((verdict.how, told), 0) + 1
                 status.update(f"[dim]after '{verdict.invariant}'[/]")
         for (how, told), count in alike.items():
-            self._line(how, Text.assemble(told, (f"  ({count} graphs)" if count > 1 else "", "dim")), COLOURS[how])
+            self._line(how, Text.assemble(told, (f"  ({count} graphs)" if count > 1 else "", "dim")), COLOURS[how], margin=_HOW_MARGIN)
 
     async def _keep_a_secret(self) -> None:
         """Say something that looks like a key, and look for it in everything that is told of the turn."""
@@ -240,11 +241,11 @@ class Tour:
     def _heading(self, title: str) -> None:
         self._screen.print(f"\n[bold cyan]{title}[/]")
 
-    def _line(self, word: str, said: Text, style: str = "dim") -> None:
+    def _line(self, word: str, said: Text, style: str = "dim", *, margin: int = _MARGIN) -> None:
         """Show a word, and beside it what is said, however many lines that takes."""
-        for number, line in enumerate(said.wrap(self._screen, max(1, self._screen.width - _MARGIN))):
+        for number, line in enumerate(said.wrap(self._screen, max(1, self._screen.width - margin))):
             line.rstrip()
-            self._screen.print(Text.assemble((f"  {'' if number else word}".ljust(_MARGIN), style), line))
+            self._screen.print(Text.assemble((f"  {'' if number else word}".ljust(margin), style), line))
 
     def _one_line(self, said: Text, word: str = "") -> None:
         """Show as much as one line takes."""

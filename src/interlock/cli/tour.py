@@ -16,9 +16,9 @@ __all__ = ["tour"]
 
 def tour(
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Show every turn as it goes, and every promise.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every turn as it goes, and every guarantee.")] = False,
 ) -> None:
-    """Take telling turns on each agent, without a key, and prove what it promises."""
+    """Run telling turns on each agent, without a key, and check what it guarantees."""
     from interlock.cli.guide import Tour  # noqa: PLC0415 - no other command plays scenes
 
     with tempfile.TemporaryDirectory(prefix="interlock-tour-") as folder:  # a visitor leaves nothing behind

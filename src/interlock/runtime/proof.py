@@ -53,7 +53,7 @@ class Lab(Protocol):
         ...
 
     async def observe_at_once(self, text: str, *replies: Any, session: str, times: int) -> Sequence[Observed]:
-        """Take the same turn many times at once, on every engine one after the other."""
+        """Run the same turn many times at once, each in an application of its own; on every engine one after the other."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The analyst's promises, each with its proof: by looking at the rows, and by taking turns and looking at what they did."""
+"""The analyst's guarantees: decided by looking at the rows, or seen by running turns and looking at what they did."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ async def grants_are_narrow(_lab: Lab) -> Finding:
     for capability, nodes in expected.items():
         granted = {node.name for node in analyst.nodes.values() if any(capability is grant.capability for grant in node.grants)}
         if granted != nodes:
-            return Finding(False, f"'{capability.__name__}' is granted to {', '.join(sorted(granted))}")
-    return Finding(True, "; ".join(f"{capability.__name__}: {', '.join(sorted(nodes))}" for capability, nodes in expected.items()))
+            return Finding(False, f"'{capability.__name__}' is granted to {', '.join(sorted(granted))}", "decided")
+    told = "; ".join(f"{capability.__name__}: {', '.join(sorted(nodes))}" for capability, nodes in expected.items())
+    return Finding(True, told, "decided")
 
 
 async def only_the_summarizer_trims(_lab: Lab) -> Finding:
@@ -67,7 +68,7 @@ async def only_the_summarizer_trims(_lab: Lab) -> Finding:
         for ending in node.endings
         if "messages" in ending.fields and Trim in parts(ending.fields["messages"])
     ]
-    return Finding(trimming == ["summarizer: Summarised"], f"{', '.join(trimming)} may drop messages, by its type")
+    return Finding(trimming == ["summarizer: Summarised"], f"{', '.join(trimming)} may drop messages, by its type", "decided")
 
 
 async def only_people_come_in(_lab: Lab) -> Finding:
@@ -164,12 +165,12 @@ async def a_failed_turn_leaves_the_session(lab: Lab) -> Finding:
 INVARIANTS: Sequence[Invariant] = (
     Invariant("only planner, generator and summarizer may ask a model; only tool_executor runs tools", grants_are_narrow),
     Invariant("only the summarizer can drop messages", only_the_summarizer_trims),
-    Invariant("only what a user says comes in", only_people_come_in),
-    Invariant("a refusal asks no model", a_refusal_asks_no_model),
-    Invariant("no turn plans anew more often than it may, and the answer says what was not found", plans_are_bounded),
-    Invariant("the same call with the same arguments is made once", nothing_is_called_twice),
+    Invariant("forged messages are refused", only_people_come_in),
+    Invariant("a refused question is answered without a model", a_refusal_asks_no_model),
+    Invariant("a search that keeps failing ends in an answer that says what was not found", plans_are_bounded),
+    Invariant("a call that is asked for again is made once", nothing_is_called_twice),
     Invariant("calls that do not need one another run side by side", calls_run_side_by_side),
-    Invariant("neither a model nor a tool decides the way", tools_do_not_decide),
-    Invariant("tokens come from the generator only", only_the_answer_is_streamed),
+    Invariant("hostile calls become error results, and lead to another plan", tools_do_not_decide),
+    Invariant("tokens come from the generator", only_the_answer_is_streamed),
     Invariant("a turn that fails leaves the session as it was", a_failed_turn_leaves_the_session),
 )

@@ -1,4 +1,4 @@
-"""sam's six invariants, each with its proof: by looking at the rows, and by taking turns and looking at the events."""
+"""sam's invariants: decided by looking at the rows, or seen by running turns and looking at the events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import get_args
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import ErrorType
 from interlock.capabilities import Memory, ModelResponse
+from interlock.contract import Control
 from interlock.runtime.plain import plain
 from interlock.runtime.proof import Finding, Invariant, Lab, Observed
 
@@ -87,8 +88,7 @@ async def model_text_never_routes(lab: Lab) -> Finding:
         found = {observed.result.path for observed in await lab.observe("hello", text)}
         if found != expected:
             return Finding(False, f"the path changed when the model said {text[:40]!r}")
-    readers = {str(read) for read in sam.nodes["decision_logic_node"].reads}
-    return Finding(True, f"decision_logic_node reads {', '.join(sorted(readers))}; {len(HOSTILE)} hostile answers, one path")
+    return Finding(True, f"{len(HOSTILE)} hostile answers, one path; a blank answer is a failure, and takes another")
 
 
 async def only_outcomes_write(lab: Lab) -> Finding:
@@ -113,7 +113,28 @@ async def only_outcomes_write(lab: Lab) -> Finding:
 async def no_memory(_lab: Lab) -> Finding:
     """Look for a grant."""
     granted = {capability.__name__ for capability in sam.capabilities}
-    return Finding(Memory in sam.forbids and "Memory" not in granted, f"the graph forbids Memory; granted are {', '.join(sorted(granted))}")
+    return Finding(
+        Memory in sam.forbids and "Memory" not in granted,
+        f"the graph forbids Memory; granted are {', '.join(sorted(granted))}",
+        "decided",
+    )
+
+
+async def the_decision_reads_no_text(_lab: Lab) -> Finding:
+    """Look at what the node reads that chooses between calling the model, success and failure."""
+    reads = sam.nodes["decision_logic_node"].reads
+    open_texts = [str(read) for read in reads if not read.presence and Control not in read.field.labels]
+    return Finding(not open_texts, f"decision_logic_node reads {', '.join(sorted(map(str, reads)))}", "decided")
+
+
+async def failures_pass_the_error_router(_lab: Lab) -> Finding:
+    """Look for the rows that lead to the node that formats the reply."""
+    leading = sorted(f"{outcome} of {source}" for source, outcome, target in sam.edges if target == "format_response_node")
+    from_router = [edge for edge in leading if edge.endswith(" of error_router_node")]
+    others = [edge for edge in leading if edge not in from_router]
+    return Finding(
+        bool(from_router) and others == ["Success of decision_logic_node"], f"rows lead there from {', '.join(leading)}", "decided"
+    )
 
 
 async def failures_are_typed(lab: Lab) -> Finding:
@@ -133,10 +154,12 @@ def _codes() -> set[str]:
 
 
 INVARIANTS = (
-    Invariant("one node runs at a time", one_node_at_a_time),
-    Invariant("every transition is a row", every_transition_is_a_row),
-    Invariant("model text never changes the path", model_text_never_routes),
-    Invariant("only declared outcomes write state", only_outcomes_write),
+    Invariant("nodes run one after the other", one_node_at_a_time),
+    Invariant("turns follow the rows", every_transition_is_a_row),
+    Invariant("the decision reads the last command and whether two fields have values, and no text", the_decision_reads_no_text),
+    Invariant("hostile answers of the model take the same path", model_text_never_routes),
+    Invariant("nodes write the fields of their rows", only_outcomes_write),
     Invariant("memory is granted to no node", no_memory),
-    Invariant("every failure is typed and passes error_router_node", failures_are_typed),
+    Invariant("a reply is formatted only after success or error_router_node", failures_pass_the_error_router),
+    Invariant("failures are typed and pass error_router_node", failures_are_typed),
 )
