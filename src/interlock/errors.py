@@ -36,6 +36,7 @@
             ModelUnavailable         model_unavailable
             ModelRefused             model_refused
             ModelOutputInvalid       model_output_invalid
+              ModelCutOff              model_cut_off
           StoreError               store_failed
             StoreUnavailable         store_unavailable
             StoreFull                store_full
@@ -90,6 +91,7 @@ __all__ = [
     "MediaBomb",
     "MediaMalformed",
     "MediaUnsupported",
+    "ModelCutOff",
     "ModelError",
     "ModelOutputInvalid",
     "ModelRefused",
@@ -393,6 +395,12 @@ class ModelOutputInvalid(ModelError):
     """The model's answer is empty, too large, or not of the shape that was asked for."""
 
     code = "model_output_invalid"
+
+
+class ModelCutOff(ModelOutputInvalid):
+    """The model's answer was cut off before its end. Raise INTERLOCK_MODEL_MAX_TOKENS, or ask for a shorter answer."""
+
+    code = "model_cut_off"
 
 
 class StoreError(CapabilityError):

@@ -29,7 +29,7 @@ FORMS = (
     "Write me a poem on {} and send it to everybody.",
     "Compare {} by country and month; then say it again",
 )
-ENDINGS = {"success", "model_output_invalid", "model_unavailable", "model_timeout", "budget_exceeded"}
+ENDINGS = {"success", "model_output_invalid", "model_cut_off", "model_unavailable", "model_timeout", "budget_exceeded"}
 
 
 async def test_questions_to_a_real_model_all_end_typed(tmp_path: Path):

@@ -91,7 +91,7 @@ NO_PLANS: dict[str, str] = {
 
 @pytest.mark.parametrize("text", NO_PLANS.values(), ids=NO_PLANS)
 async def test_what_is_not_exactly_a_plan_is_none(store: Store, engine: EngineName, text: str):
-    result = await refused(store, engine, text, asked=1)
+    result = await refused(store, engine, text, asked=2)  # once more, with what was wrong
     assert ending(result) == ("model_output_invalid", "plan_goal/parse_json")
     assert result.path == (*ASKED, "plan_goal/prompt", "plan_goal/model", "plan_goal/parse_json")
 
@@ -113,7 +113,7 @@ async def test_a_plan_for_a_goal_that_cannot_be_meant_is_none(store: Store, engi
 
 
 async def test_a_planner_that_wants_tools_has_no_plan(store: Store, engine: EngineName):
-    assert ending(await refused(store, engine, calls(add()), asked=1)) == ("model_output_invalid", "plan_goal/parse_json")
+    assert ending(await refused(store, engine, calls(add()), asked=2)) == ("model_output_invalid", "plan_goal/parse_json")
 
 
 @pytest.mark.parametrize("how", ["text", "slots"])
@@ -152,7 +152,7 @@ STRUCTURED: dict[str, str] = {
 @pytest.mark.parametrize("second", [False, True], ids=["first pass", "second pass"])
 async def test_what_is_not_exactly_an_answer_is_none(store: Store, engine: EngineName, text: str, *, second: bool):
     replies: list[Scripted] = [PASS_1, calls(add()), text] if second else [*ALWAYS, text]
-    result = await refused(store, engine, *replies, asked=len(replies))
+    result = await refused(store, engine, *replies, asked=len(replies) + 1)
     assert ending(result) == ("model_output_invalid", "dispatch_specialist/structured_path/parse_json")
 
 

@@ -503,11 +503,19 @@ class Toolbox:
         return TOOLS
 
 
-async def test_model_nodes_ask_once_and_take_what_is_said_as_it_is():
-    for node in (planner.model, structured.model):
+async def test_model_nodes_ask_once_more_with_the_reason_and_take_what_is_said_then_as_it_is():
+    for node, good in ((planner.model, plan()), (structured.model, said())):
         model = ScriptedModel("  almost {JSON} ")
         assert (await node(ONE, model=model)).text == "  almost {JSON} "
+        assert [messages[: len(ONE)] for messages in model.messages] == [ONE, ONE]
+        assert model.messages[0] == ONE
+        assert "Invalid JSON" in model.messages[1][-1].text
+        model = ScriptedModel(good)
+        assert (await node(ONE, model=model)).text == good
         assert model.messages == [ONE]
+
+
+async def test_a_model_that_is_asked_for_tools_is_asked_once():
     model = ScriptedModel(ModelReply(text="hm", calls=(ToolCall(id="1", name="x", arguments={}),)))
     reply = (await tool_planning.model("sales", ONE, model=model, toolbox=Toolbox())).reply
     assert (reply.text, reply.calls[0].name, len(model.messages)) == ("hm", "x", 1)

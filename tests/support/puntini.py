@@ -190,7 +190,7 @@ def codes(result: TurnResult) -> list[str]:
 
 def told(model: ScriptedModel) -> list[dict[str, Any]]:
     """What the model was told, each time, as data."""
-    return [json.loads(messages[-1].text) for messages in model.messages]
+    return [json.loads(messages[1].text) for messages in model.messages]
 
 
 def count(path: Sequence[str], name: str) -> int:

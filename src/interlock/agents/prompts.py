@@ -5,11 +5,38 @@ What a user, a tool or a document says is never part of a prompt's text, so noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from interlock.capabilities import Message
+from pydantic import BaseModel
 
-__all__ = ["Prompts"]
+from interlock.capabilities import Decision, Message, Model
+from interlock.errors import ModelCutOff, ModelOutputInvalid
+
+__all__ = ["Prompts", "decide", "with_correction"]
+
+T = TypeVar("T", bound=BaseModel)
+
+
+async def decide(model: Model, messages: Sequence[Message], schema: type[T]) -> Decision[T]:
+    """Ask for a decision, and once more with the reason if the answer cannot be used. Both calls count and are seen.
+
+    An answer that was cut off is not asked for again: the next one would be as long.
+    """
+    try:
+        return await model.decide(messages, schema=schema)
+    except ModelCutOff:
+        raise
+    except ModelOutputInvalid as error:
+        corrected = with_correction(messages, error.message)
+    return await model.decide(corrected, schema=schema)
+
+
+def with_correction(messages: Sequence[Message], wrong: str) -> tuple[Message, ...]:
+    """Add to a question what was wrong with the first answer to it."""
+    correction = f"Your answer could not be used. {wrong} Answer the question above again, with JSON of the given shape and nothing else."
+    return *messages, Message(role="user", text=correction)
 
 
 class Prompts:

@@ -23,7 +23,7 @@ from interlock.adapters.models.local import LocalModel
 from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.stub import StubModel
 from interlock.capabilities.model import Message, Model, ModelReply, Tool, ToolCall, Usage, joined
-from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
+from interlock.errors import ModelCutOff, ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 from interlock.runtime.rules import Rules
 from interlock.testing import ScriptedModel
 
@@ -70,7 +70,6 @@ def events(*deltas: Mapping[str, Any]) -> Behaviour:
 SAID = {
     "JSON": '{"colour": "red"}',
     "another shape": '{"color": "red"}',
-    "fenced": '```json\n{"colour": "red"}\n```',
     "trailing text": '{"colour": "red"} swordfish',
     "half": '{"colour": "re',
     "a number for a text": '{"colour": 5}',
@@ -86,6 +85,29 @@ async def test_what_the_model_said_comes_as_it_said_it(served: Serve, opened: Op
     model = opened(await served(answer(completion({"content": text}, usage=usage))))
     expected = ModelReply(text=text, model="openai:tiny", usage=Usage(input_tokens=3, output_tokens=2))
     assert await model.reply(HELLO, schema=Colour) == expected
+
+
+FENCED = {
+    "fenced": '```json\n{"colour": "red"}\n```',
+    "talk around it": 'Sure!\n\n```json\n{"colour": "red"}\n```\nAnything else?',
+    "no language": '```\n{"colour": "red"}\n```',
+    "after thinking aloud": '<think>Is it {"colour": "blue"}?</think>\n{"colour": "red"}',
+}
+
+
+@pytest.mark.parametrize("text", FENCED.values(), ids=FENCED.keys())
+async def test_json_is_taken_out_of_what_stands_around_it(served: Serve, opened: Open, text: str) -> None:
+    model = opened(await served(answer(completion({"content": text}))))
+    assert json.loads((await model.reply(HELLO, schema=Colour)).text) == {"colour": "red"}
+    assert (await model.decide(HELLO, schema=Colour)).value == Colour(colour="red")
+
+
+async def test_two_blocks_of_json_are_no_answer(served: Serve, opened: Open) -> None:
+    text = '```json\n{"colour": "red"}\n```\nor\n```json\n{"colour": "blue"}\n```'
+    model = opened(await served(answer(completion({"content": text}))))
+    assert (await model.reply(HELLO, schema=Colour)).text == text
+    with pytest.raises(ModelOutputInvalid, match="it is not JSON"):
+        await model.decide(HELLO, schema=Colour)
 
 
 async def test_the_server_is_told_the_shape_and_asked_once(served: Serve, opened: Open, requests: Requests) -> None:
@@ -191,13 +213,10 @@ async def test_what_goes_wrong_is_one_of_our_errors(
 
 
 async def test_an_answer_that_was_cut_short_is_not_taken_for_a_whole_one(served: Serve, opened: Open) -> None:
-    """The server says that the answer ran into its limit: whatever it is, it is what the model said."""
-    model = opened(await served(answer(completion({"content": '{"colour": "re'}, "length"))))
-    try:
-        got = await model.reply(HELLO, schema=Colour)
-    except ModelOutputInvalid:
-        return
-    assert got.text == '{"colour": "re'
+    model = opened(await served(answer(completion({"content": '{"colour": "red"}'}, "length"))))
+    for ask in (model.reply(HELLO, schema=Colour), model.decide(HELLO, schema=Colour), model.reply(HELLO)):
+        with pytest.raises(ModelCutOff, match="INTERLOCK_MODEL_MAX_TOKENS"):
+            await ask
 
 
 async def test_cancelling_passes(served: Serve, opened: Open) -> None:

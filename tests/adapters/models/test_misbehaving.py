@@ -98,7 +98,10 @@ async def failure(ask: Callable[[LangChainModel], Awaitable[object]], model: Lan
         ("500 Internal Server Error", ModelUnavailable, ""),
         ("503 Service Unavailable", ModelUnavailable, ""),
         ("429 Too Many Requests", ModelUnavailable, "too many requests"),
-        ("408 Request Timeout", ModelTimeout, ""),
+        ("408 Request Timeout", ModelTimeout, "in time"),
+        ("402 Payment Required", ModelRefused, "no credit"),
+        ("413 Content Too Large", ModelRefused, "longer than the model's context"),
+        ("504 Gateway Timeout", ModelTimeout, "in time"),
         ("401 Unauthorized", ModelRefused, "INTERLOCK_MODEL_API_KEY"),
         ("403 Forbidden", ModelRefused, "INTERLOCK_MODEL_API_KEY"),
         ("404 Not Found", ModelRefused, "INTERLOCK_MODEL_BASE_URL"),
@@ -263,7 +266,7 @@ async def test_a_filtered_answer_is_refused(served: Serve, opened: Open, ask: An
 
 
 UNDECIDED = {
-    "fenced": '```json\n{"colour": "red"}\n```',
+    "half a fence": '```json\n{"colour": "red"}',
     "trailing text": '{"colour": "red"} swordfish',
     "leading text": 'swordfish: {"colour": "red"}',
     "half": '{"colour": "red"',

@@ -11,7 +11,7 @@ import pytest
 from interlock.adapters.models.over import BackendOverModel
 from interlock.capabilities.backend import ModelRequest, ModelResponse
 from interlock.capabilities.model import Message, ModelReply, Piece, Tool, Usage
-from interlock.errors import BudgetExceeded, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
+from interlock.errors import BudgetExceeded, ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 from interlock.testing import ScriptedModel
 
 
@@ -41,22 +41,23 @@ async def test_what_is_not_there_is_not_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "error_type"),
+    ("error", "status", "error_type", "reason"),
     [
-        (ModelTimeout(), "recoverable_error", "timeout"),
-        (TimeoutError(), "recoverable_error", "timeout"),
-        (ModelUnavailable(), "recoverable_error", "backend_unavailable"),
-        (ConnectionResetError(), "recoverable_error", "backend_unavailable"),
-        (ModelRefused("hunter2"), "fatal_error", "backend_unavailable"),
-        (ModelOutputInvalid("hunter2"), "recoverable_error", "invalid_output"),
-        (BudgetExceeded(), "fatal_error", "backend_unavailable"),
-        (RuntimeError("hunter2"), "fatal_error", "backend_unavailable"),
+        (ModelTimeout(), "recoverable_error", "timeout", "The model did not answer in time."),
+        (TimeoutError("hunter2"), "recoverable_error", "timeout", "The model did not answer in time."),
+        (ModelUnavailable("It is down."), "recoverable_error", "backend_unavailable", "It is down."),
+        (ConnectionResetError("hunter2"), "recoverable_error", "backend_unavailable", "The model cannot be reached."),
+        (ModelRefused("Check the key."), "fatal_error", "backend_unavailable", "Check the key."),
+        (ModelOutputInvalid("It is empty."), "recoverable_error", "invalid_output", "It is empty."),
+        (BudgetExceeded("hunter2"), "fatal_error", "backend_unavailable", "The model's backend failed in an unexpected way."),
+        (RuntimeError("hunter2"), "fatal_error", "backend_unavailable", "The model's backend failed in an unexpected way."),
     ],
 )
-async def test_a_failure_is_a_value(error: Exception, status: str, error_type: str) -> None:
+async def test_a_failure_is_a_value(error: Exception, status: str, error_type: str, reason: str) -> None:
     response = await BackendOverModel(ScriptedModel(error), name="tests").generate(ModelRequest(prompt="hello", trace_id="t-1"))
     assert (response.status, response.error_type, response.output) == (status, error_type, None)
-    assert response.metadata == {"backend": "tests", "trace_id": "t-1", "cause": type(error).__name__}
+    cause = error.code if isinstance(error, ModelError) else error_type
+    assert response.metadata == {"backend": "tests", "trace_id": "t-1", "cause": cause, "reason": reason}
 
 
 class Hanging:

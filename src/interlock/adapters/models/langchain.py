@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -16,14 +18,14 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.messages.tool import ToolCallChunk
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.utils.function_calling import convert_to_json_schema
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from interlock.adapters.models.bounded import bounded_client
 from interlock.adapters.models.failures import translating
+from interlock.adapters.models.structured import StructuredOutput
 from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Role, Tool, ToolCall, Usage
 from interlock.engine.ambient import alone
-from interlock.errors import ModelOutputInvalid, ModelRefused, ModelUnavailable, SettingsInvalid
+from interlock.errors import ModelCutOff, ModelOutputInvalid, ModelRefused, ModelUnavailable, SettingsInvalid
 
 __all__ = ["LangChainModel", "open_provider"]
 
@@ -34,6 +36,11 @@ _ALONE: RunnableConfig = {"callbacks": []}
 
 _ENDINGS = ("finish_reason", "status")
 """Where OpenAI's two kinds of answers say why they end."""
+
+_CUT_OFF = frozenset({"length", "max_tokens", "incomplete"})
+"""How providers say that an answer ends because it had no more room."""
+
+_structured = functools.lru_cache(maxsize=256)(StructuredOutput)
 
 
 class LangChainModel:
@@ -47,7 +54,10 @@ class LangChainModel:
         max_reply_bytes: int,
         timeout_s: float | None = None,
         close: Callable[[], Awaitable[None]] | None = None,
+        takes_cut_text: bool = False,
     ) -> None:
+        """`takes_cut_text` is for a model that hardly ever ends by itself: its text is taken as far as it came."""
+        self._takes_cut_text = takes_cut_text
         self._chat = chat
         self._name = name
         self._max_reply_bytes = max_reply_bytes
@@ -58,12 +68,13 @@ class LangChainModel:
         """Answer, or ask for tools to be called; with a schema, in JSON as far as the model can be held to it."""
         if schema is not None and not tools:
             with translating():
-                # Not the class: OpenAI's client would hold what is said to it, and throw away what does not fit.
-                text, usage = await self._ask_json(messages, convert_to_json_schema(schema))
-            return ModelReply(text=text, model=self._name, usage=usage)
+                structured = _structured(schema)
+                text, usage = await self._ask_json(messages, structured)
+                return ModelReply(text=structured.as_class_json(text), model=self._name, usage=usage)
         with translating():
             said = _assistant(await self._ask(self._offering(tools), _to_langchain(messages, tools)))
             _check_refusal(said)
+            self._check_text(said.response_metadata)
             heard = _Heard(limit=self._max_reply_bytes)
             heard.add_text(str(said.text))
             for call in said.tool_calls:
@@ -88,21 +99,26 @@ class LangChainModel:
                     yield Piece(text=text, model=self._name)
         with translating():
             heard.check_end()
+            self._check_text(heard.metadata)
             calls = heard.finished(messages, tools, broken=False)
         yield Piece(calls=calls, model=self._name, usage=_usage(heard.usage))
 
     async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
-        """Answer with an instance of a pydantic class, exactly as the model gave it: nothing is mended."""
+        """Answer with an instance of a pydantic class. The values are the model's own: none is made up or converted."""
         with translating():
-            text, usage = await self._ask_json(messages, schema)
-            return Decision(value=_validated(text, schema), model=self._name, usage=usage)
+            structured = _structured(schema)
+            text, usage = await self._ask_json(messages, structured)
+            return Decision(value=structured.read(text, schema), model=self._name, usage=usage)
 
-    async def _ask_json(self, messages: Sequence[Message], schema: type[BaseModel] | dict[str, Any]) -> tuple[str, Usage | None]:
+    async def _ask_json(self, messages: Sequence[Message], structured: StructuredOutput) -> tuple[str, Usage | None]:
         """Ask for JSON of a shape, in whichever way the model can be held to one; return what it said as it said it."""
-        asked: Runnable[Any, Any] = self._chat.with_structured_output(schema, include_raw=True)
+        # OpenAI's client holds a model to a schema only where it is told to; the others have no such option.
+        strict = {"strict": True} if "strict" in inspect.signature(self._chat.with_structured_output).parameters else {}
+        asked: Runnable[Any, Any] = self._chat.with_structured_output(structured.schema, include_raw=True, **strict)
         answer = await self._ask(asked, _to_langchain(messages))
         said = _assistant(cast("Mapping[str, Any]", answer)["raw"])
         _check_refusal(said)
+        _check_whole(said.response_metadata)
         heard = _Heard(limit=self._max_reply_bytes)
         heard.add_text(_decision_text(said))
         heard.finished(messages, (), broken=False)
@@ -112,6 +128,10 @@ class LangChainModel:
         """Let go of the connection to the server."""
         if self._close is not None:
             await self._close()
+
+    def _check_text(self, metadata: Mapping[str, Any]) -> None:
+        if not self._takes_cut_text:
+            _check_whole(metadata)
 
     def _offering(self, tools: Sequence[Tool]) -> Runnable[Any, Any]:
         if not tools:
@@ -273,18 +293,17 @@ def _check_refusal(said: AIMessage) -> None:
         raise ModelRefused("The model refuses to answer this.")
 
 
+def _check_whole(metadata: Mapping[str, Any]) -> None:
+    """Refuse an answer that ends because it had no more room: half of an answer may say the opposite of the whole."""
+    if any(str(metadata.get(key)).lower() in _CUT_OFF for key in (*_ENDINGS, "stop_reason")):
+        raise ModelCutOff
+
+
 def _decision_text(said: AIMessage) -> str:
     """Find the JSON: a model that decides by calling a tool may say something beside it, one that writes JSON calls nothing."""
     if len(said.tool_calls) == 1:
         return json.dumps(said.tool_calls[0]["args"])
     return str(said.text)
-
-
-def _validated(text: str, schema: type[T]) -> T:
-    try:
-        return schema.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise ModelOutputInvalid(f"The model's answer is not a '{schema.__name__}'.") from error
 
 
 def _usage(said: UsageMetadata | None) -> Usage | None:
@@ -336,6 +355,7 @@ def open_provider(
     max_tokens: int,
     max_reply_bytes: int,
     known_as: str | None = None,
+    takes_cut_text: bool = False,
 ) -> LangChainModel:
     """Open `provider:name`. With a base URL the provider's own key in the environment is not used: it is for another server."""
     provider, colon, model = name.partition(":")
@@ -357,7 +377,14 @@ def open_provider(
         options |= {"http_async_client": client, "stream_usage": True, "stream_chunk_timeout": None}
         close = client.aclose
     chat = _init(provider, model, options)
-    return LangChainModel(chat, name=known_as or name, max_reply_bytes=max_reply_bytes, timeout_s=timeout_s, close=close)
+    return LangChainModel(
+        chat,
+        name=known_as or name,
+        max_reply_bytes=max_reply_bytes,
+        timeout_s=timeout_s,
+        close=close,
+        takes_cut_text=takes_cut_text,
+    )
 
 
 def _init(provider: str, model: str, options: Mapping[str, Any]) -> BaseChatModel:

@@ -148,6 +148,7 @@ class LocalModel:
                     timeout_s=self._timeout_s,
                     max_tokens=self._max_tokens,
                     max_reply_bytes=self._max_reply_bytes,
+                    takes_cut_text=True,
                 )
                 self._started = (served, model)
             return self._started

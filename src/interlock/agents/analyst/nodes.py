@@ -36,7 +36,7 @@ from interlock.agents.analyst.state import (
     came_after,
     marked,
 )
-from interlock.agents.prompts import Prompts
+from interlock.agents.prompts import Prompts, decide
 from interlock.capabilities import Clock, Model, Policy, Profiles, Progress, Toolbox, ToolGateway, ToolRequest, Usage
 from interlock.capabilities import Message as Asked
 from interlock.errors import BudgetExceeded, CapabilityError, InputEmpty, InputSchema, ModelOutputInvalid
@@ -122,7 +122,7 @@ async def planner(
         ),
         "planner",
     )
-    decision = await model.decide(asked, schema=PlannerDecision)
+    decision = await decide(model, asked, PlannerDecision)
     plan, tokens = decision.value, _tokens(decision.usage, asked, decision.value.model_dump_json())
     if plan.ask.strip() or plan.next_step == "generate":
         return Simple(plan=plan.reason, ask=plan.ask.strip(), tokens_used=tokens)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from interlock.agents.prompts import Prompts
+from interlock.agents.prompts import Prompts, decide
 from interlock.agents.puntini.report import report
 from interlock.agents.puntini.spec import (
     ABORT,
@@ -68,7 +68,7 @@ async def parse_goal(goal: str, carried: str, *, model: Model, catalogue: ToolCa
     """Understand what is wanted; the model sees the goal and the names of the tools."""
     names = await catalogue.names()
     try:
-        parsed = (await model.decide(_PROMPTS.asked(told_goal(goal, carried, names), "goal"), schema=ParsedGoal)).value
+        parsed = (await decide(model, _PROMPTS.asked(told_goal(goal, carried, names), "goal"), ParsedGoal)).value
     except _MODEL as error:
         failure = Failure(node="parse_goal", step=0, tool="", error_type=error.code, message=error.message, transient=error.transient)
         return Unclear(goal_spec=None, failures=(failure,), retry_count=1, person=carried)
@@ -103,7 +103,7 @@ async def plan_step(
     names = await catalogue.names()
     payload = planning(goal, goal_spec, names, person=person, steps=steps, done=told, failures=failures, attempt=retry_count + 1)
     try:
-        plan = (await model.decide(_PROMPTS.asked(payload, "step"), schema=StepPlan)).value
+        plan = (await decide(model, _PROMPTS.asked(payload, "step"), StepPlan)).value
     except _MODEL as error:
         failure = Failure(node="plan_step", step=steps, tool="", error_type=error.code, message=error.message, transient=error.transient)
         return NotPlanned(failures=(failure,), retry_count=retry_count + 1)

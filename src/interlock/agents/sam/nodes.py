@@ -138,7 +138,8 @@ async def error_router_node(model_response: ModelResponse | None, preprocessing_
             error_type = model_response.error_type or "backend_unavailable"
     elif preprocessing_result is not None and preprocessing_result.problem is not None:
         error_type = preprocessing_result.problem
-    return Classified(error_type=error_type, final_output=MESSAGES[error_type])
+    reason = (model_response.metadata or {}).get("reason") if model_response is not None else None
+    return Classified(error_type=error_type, final_output=reason if isinstance(reason, str) and reason.strip() else MESSAGES[error_type])
 
 
 async def format_response_node(

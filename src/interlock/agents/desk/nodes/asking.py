@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from interlock.agents.prompts import Prompts
+from interlock.agents.prompts import Prompts, with_correction
+from interlock.capabilities import Message, Model
 from interlock.contract.values import attempt, reasons
-from interlock.errors import ModelOutputInvalid
+from interlock.errors import ModelCutOff, ModelOutputInvalid
 
-__all__ = ["asked", "exactly"]
+__all__ = ["asked", "exactly", "said"]
 
 T = TypeVar("T", bound=BaseModel)
 
 asked = Prompts(Path(__file__).parent.parent / "prompts").asked
+
+
+async def said(model: Model, messages: Sequence[Message], kind: type[BaseModel]) -> str:
+    """Ask a model for JSON of a kind, and once more with the reason if the first answer is not exactly that."""
+    try:
+        first = (await model.reply(messages, schema=kind)).text
+        exactly(kind, first)
+    except ModelCutOff:
+        raise
+    except ModelOutputInvalid as error:
+        corrected = with_correction(messages, error.message)
+    else:
+        return first
+    return (await model.reply(corrected, schema=kind)).text
 
 
 def exactly(kind: type[T], text: str) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.agents.desk.nodes.asking import asked, exactly
+from interlock.agents.desk.nodes.asking import asked, exactly, said
 from interlock.agents.desk.roles import PlannerRequest, PlannerResponse
 from interlock.agents.desk.state import Asked, Said, Understood
 from interlock.capabilities import Message, Model
@@ -16,9 +16,8 @@ async def prompt(request: PlannerRequest) -> Asked:
 
 
 async def model(messages: tuple[Message, ...], *, model: Model) -> Said:
-    """Ask the model once."""
-    reply = await model.reply(messages, schema=PlannerResponse)
-    return Said(text=reply.text)
+    """Ask the model, and once more if its answer cannot be used."""
+    return Said(text=await said(model, messages, PlannerResponse))
 
 
 async def parse_json(text: str) -> Understood:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.agents.desk.nodes.asking import asked, exactly
+from interlock.agents.desk.nodes.asking import asked, exactly, said
 from interlock.agents.desk.roles import SpecialistResponse
 from interlock.agents.desk.session import Domain
 from interlock.agents.desk.state import Asked, Parsed, Said
@@ -17,9 +17,8 @@ async def prompt(specialist: Domain, payload: str) -> Asked:
 
 
 async def model(messages: tuple[Message, ...], *, model: Model) -> Said:
-    """Ask the model once."""
-    reply = await model.reply(messages, schema=SpecialistResponse)
-    return Said(text=reply.text)
+    """Ask the model, and once more if its answer cannot be used."""
+    return Said(text=await said(model, messages, SpecialistResponse))
 
 
 async def parse_json(text: str) -> Parsed:
