@@ -54,6 +54,7 @@
             NotInGraph               not_in_graph
             NodeHasEdges             node_has_edges
             MatchAmbiguous           match_ambiguous
+            ApprovalNeeded           approval_needed
           MediaUnsupported         unsupported_media
           MediaMalformed           media_malformed
             MediaBomb                media_bomb
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentUnknown",
+    "ApprovalNeeded",
     "BridgeAccessError",
     "BudgetExceeded",
     "CapabilityError",
@@ -510,6 +512,17 @@ class MatchAmbiguous(ToolError):
     """What is named could be one of several nodes."""
 
     code = "match_ambiguous"
+
+    def __init__(self, message: str | None = None, *, named: str = "", candidates: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.named = named
+        self.candidates = tuple(candidates)
+
+
+class ApprovalNeeded(ToolError):
+    """A person has to approve this before it is run."""
+
+    code = "approval_needed"
 
 
 class MediaUnsupported(CapabilityError):

@@ -42,7 +42,7 @@ from interlock.capabilities import (
 )
 from interlock.capabilities.files import FileTools
 from interlock.capabilities.graph_store import GraphStore
-from interlock.capabilities.registry import ToolCatalogue, ToolRegistry
+from interlock.capabilities.registry import GraphUndo, ToolCatalogue, ToolRegistry
 from interlock.contract import Graph
 from interlock.errors import SettingsInvalid
 from interlock.runtime.agent import Agent
@@ -106,7 +106,7 @@ class Grants:
     def composed(self, agent: Agent, capabilities: tuple[type, ...], *, is_open: bool = True) -> dict[type, Composed]:
         """Find the adapters that are made of other capabilities, as far as there are any; shut ones have nothing to work on."""
         found = {one: given for one in capabilities if isinstance(given := self._given.get(one), Composed)}
-        for tools in (ToolCatalogue, ToolRegistry):
+        for tools in (ToolCatalogue, ToolRegistry, GraphUndo):
             if tools in capabilities and tools not in self._given:
                 found[tools] = self._registry(is_open=is_open)
         wanted = [one for one in capabilities if one not in self._given] if agent.name == "gateway" else []

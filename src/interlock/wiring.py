@@ -66,6 +66,8 @@ __all__ = ["AGENTS", "Interlock", "agent_of", "entry_of", "load_agent"]
 AGENTS = ("sam", "desk", "analyst", "gateway", "puntini")
 """The agents that come with Interlock, each a package in interlock.agents."""
 
+_FOLLOWING = 10  # turns that may follow one another without a new input
+
 
 @functools.cache
 def load_agent(name: str) -> Agent:
@@ -146,19 +148,73 @@ class Interlock:
         order, ready = admitted
         if not order.in_session:
             return await self._take(order, ready, record, on_event)
+        ended = await self._end_waiting(agent, order)
         async with self._turn_of(order):
-            return await self._take(order, ready, record, on_event)
+            result = await self._take(order, ready, record, on_event)
+        result = await self._followed(agent, result, role, on_event, record=record)
+        return result if ended is None else replace(result, metadata={**result.metadata, "ended": ended})
 
     async def answer(self, agent: str | Graph | Agent, text: str, *, session: str, on_event: Sink | None = None) -> TurnResult:
         """Go on with the turn of a session that waits for a person, with what the person says. Nothing is done twice.
 
-        The turn is told from its beginning: what had happened before it stopped comes again as it was.
+        The turn is told from its beginning: what had happened before it stopped comes again as it was. Where the agent goes on with
+        another turn after the answer, that turn is taken too, and its result is returned.
+        """
+        path = self._waiting.find(self._chosen(agent).name, check_session(session))
+        check_text(text, max_bytes=self.settings.max_input_bytes)
+        role = read_record(path).heading.role
+        with answering(text):
+            result = await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=on_event)
+        return await self._followed(agent, result, role, on_event)
+
+    async def waiting(self, agent: str | Graph | Agent, *, session: str) -> TurnResult | None:
+        """Return the turn of a session that waits for a person, with its question, or None where none waits. Nothing is done twice."""
+        path = self._waiting.path(self._chosen(agent).name, check_session(session))
+        return None if path is None else await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=None)
+
+    async def abort(self, agent: str | Graph | Agent, *, session: str) -> TurnResult | None:
+        """Give up the turn of a session that waits for a person.
+
+        An agent that has a word for that is told it, and the result of its turn is returned. Otherwise the turn ends where it is, as it
+        does where it cannot go on because its record is damaged or of other contracts; then the result is None.
         """
         chosen = self._chosen(agent)
-        check_text(text, max_bytes=self.settings.max_input_bytes)
         path = self._waiting.find(chosen.name, check_session(session))
-        with answering(text):
-            return await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=on_event)
+        if chosen.abort is not None:
+            try:
+                with answering(chosen.abort):
+                    return await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=None)
+            except (RecordInvalid, StateIncompatible) as error:
+                LOGGER.warning("a turn that waited is given up", extra={"fields": {"agent": chosen.name, "cause": error.code}})
+        self._waiting.drop(chosen.name, session)
+        return None
+
+    async def _end_waiting(self, agent: str | Graph | Agent, order: Order) -> str | None:
+        """Give up a turn that waits, for an agent that has a word for that; return what it said at its end."""
+        if self._chosen(agent).abort is None or self._waiting.path(order.agent, order.session) is None:
+            return None
+        result = await self.abort(agent, session=order.session)
+        if result is not None and result.status == "success":
+            return str(result.output)
+        return "The question that was open is given up. What had been done before it was asked stays as it is."
+
+    async def _followed(
+        self, agent: str | Graph | Agent, result: TurnResult, role: str | None, sink: Sink | None, *, record: Path | None = None
+    ) -> TurnResult:
+        """Take the turns that an agent lets follow at once; where there would be too many, the session's next turn goes on."""
+        follow = self._chosen(agent).follow
+        for number in range(2, _FOLLOWING + 2):
+            given = follow(result.state) if follow is not None and result.status == "success" else None
+            if given is None:
+                break
+            admitted = self._admit(agent, given, session=result.session, role=role, turn=await self._ids.new())
+            if isinstance(admitted, InterlockError):
+                raise admitted
+            order, ready = admitted
+            beside = None if record is None else record.with_name(f"{record.stem}.{number}{record.suffix}")
+            async with self._turn_of(order):
+                result = await self._take(order, ready, beside, sink)
+        return result
 
     async def _take(self, order: Order, ready: _Ready, record: Path | None, sink: Sink | None) -> TurnResult:
         if order.pauses:

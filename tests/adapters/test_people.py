@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from interlock.adapters.people import LaterHuman, NobodyHere, ScriptedHuman, answering
+from interlock.adapters.people import LaterHuman, NobodyHere, ScriptedHuman, answering, chosen
 from interlock.capabilities import Question
-from interlock.cli.people import chosen, options_of
+from interlock.cli.people import is_answer, options_of
 from interlock.errors import PersonAwaited
 from interlock.runtime.turn import TurnResult
 
@@ -62,12 +64,14 @@ async def test_a_script_ends_with_nobody():
         ("1", "this"),
         (" 2 \n", "that"),
         ("02", "02"),
+        ("THAT!", "that"),
+        ("I mean the that.", "that"),
         ("0", "0"),
         ("3", "3"),
         ("-1", "-1"),
         ("²", "²"),
         ("٢", "٢"),
-        ("2.", "2."),
+        ("2.", "that"),
         ("9" * 5000, "9" * 5000),
         ("that", "that"),
         (" something else ", "something else"),
@@ -86,5 +90,42 @@ def result(**more: object) -> TurnResult:
 def test_options_are_listed_with_how_to_answer():
     waiting = {"question": "Which?", "options": ["this", "that"], "recommended": "that"}
     lines = list(options_of(result(metadata={"waiting": waiting})))
-    assert lines == ["  1  this", "  2  that  (recommended)", "Answer with: interlock run puntini --session s --answer TEXT"]
+    assert lines[:2] == ["  1  this", "  2  that  (recommended)"]
+    assert lines[2:] == ["Answer with: interlock run puntini --session s --answer TEXT (or 'abort' to give it up)"]
     assert list(options_of(result(status="success"))) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("task", "Task Design"),
+        ("the Task", "Task Design"),
+        ("Task:Design", "Task Design"),
+        ("design", None),
+        ("person", "Person Design"),
+        ("", None),
+        ("the", None),
+        ("set the status of the task to done", None),
+        ("tas", None),
+        ("0", None),
+        ("3", None),
+    ],
+)
+def test_an_option_is_meant_by_words_that_no_other_has(said: str, meant: str | None):
+    assert Question(text="Which?", options=("Person Design", "Task Design")).choice(said) == meant
+
+
+@given(options=st.lists(st.text("abc ", min_size=1, max_size=5).map(str.strip).filter(bool), min_size=1, max_size=4, unique=True))
+def test_every_option_can_be_meant_by_its_words_unless_another_has_the_same(options: list[str]):
+    question = Question(text="Which?", options=tuple(options))
+    plain = [" ".join(option.split()) for option in options]
+    for option, words in zip(options, plain, strict=True):
+        if plain.count(words) == 1:
+            assert question.choice(option.upper()) == option
+
+
+def test_a_text_is_an_answer_where_it_is_an_option_or_there_are_none():
+    closed = result(metadata={"waiting": {"question": "Which?", "options": ["this", "that"], "recommended": ""}})
+    assert [is_answer(text, closed) for text in ("this", "2", "abort", "Abort.", "Create a task", "")] == [True] * 4 + [False] * 2
+    slot = result(metadata={"waiting": {"question": "What is its name?", "options": [], "recommended": ""}})
+    assert is_answer("Create a task", slot)

@@ -14,6 +14,7 @@ from interlock.adapters.graphs.registry import GraphTools
 from interlock.adapters.people import NobodyHere, ScriptedHuman
 from interlock.agents.puntini.nodes import (
     MAX_RETRIES,
+    MAX_STEPS,
     PAUSE_S,
     UNCLEAR,
     answer,
@@ -31,6 +32,7 @@ from interlock.agents.puntini.spec import (
     MORE,
     OPTIONS,
     RETRY,
+    RUN,
     SKIP,
     ConstraintSpec,
     Diagnosis,
@@ -38,8 +40,10 @@ from interlock.agents.puntini.spec import (
     EntitySpec,
     EscalateContext,
     Failure,
+    Finished,
     GoalSpec,
     ParsedGoal,
+    Pending,
     StepPlan,
     TodoItem,
     ToolResult,
@@ -49,12 +53,14 @@ from interlock.agents.puntini.state import (
     Called,
     Complete,
     ComplexGoal,
+    Escalated,
     Exhausted,
     GiveUp,
     NotCalled,
     NotPlanned,
     Refused,
     Remedy,
+    Resumed,
     Retry,
     Routed,
     SimpleGoal,
@@ -64,8 +70,8 @@ from interlock.agents.puntini.state import (
     Unclear,
 )
 from interlock.agents.puntini.told import told_step
-from interlock.capabilities import ToolRequest
-from interlock.capabilities.graph_store import Changed, Node
+from interlock.capabilities import Human, Question, ToolRequest
+from interlock.capabilities.graph_store import Changed, Edge, Node, NodeRef
 from interlock.capabilities.registry import GraphToolResult
 from interlock.errors import ModelOutputInvalid, ModelTimeout, ModelUnavailable
 from interlock.testing import FixedClock, Scripted, ScriptedModel
@@ -106,9 +112,11 @@ MALFORMED: list[Scripted] = [
 # parse_goal
 
 
-async def parsed(*replies: Scripted, carried: str = "") -> tuple[SimpleGoal | ComplexGoal | Unclear, ScriptedModel]:
+async def parsed(
+    *replies: Scripted, goal: str = "Add a.", pending: Pending | None = None, last: Finished | None = None
+) -> tuple[SimpleGoal | ComplexGoal | Resumed | Unclear, ScriptedModel]:
     model = ScriptedModel(*replies)
-    return await parse_goal("Add a.", carried, model=model, catalogue=GraphTools()), model
+    return await parse_goal(goal, pending, last, model=model, catalogue=GraphTools()), model
 
 
 async def test_a_goal_that_one_call_does_comes_with_the_call():
@@ -118,11 +126,68 @@ async def test_a_goal_that_one_call_does_comes_with_the_call():
     assert told(model) == [{"goal": "Add a.", "tools": NAMES}]
 
 
+SAID = Pending(goal="Add a.", follows=True, said="Use labels.", meant="You said: Use labels.")
+
+
 async def test_what_a_person_said_is_told_once_and_then_forgotten():
     for reply in (simple("add_node", label="Task", key="a"), many("a", "b"), unclear("why"), "nonsense"):
-        outcome, model = await parsed(reply, carried="Use labels.")
+        outcome, model = await parsed(reply, pending=SAID)
         assert told(model)[0]["person"] == "Use labels."
-        assert (outcome.carried, outcome.person) == ("", "Use labels.")
+        assert not isinstance(outcome, Resumed)
+        assert (outcome.pending, outcome.person) == (None, "Use labels.")
+
+
+@pytest.mark.parametrize("other", ["Add b.", "Delete a.", "Add a and b.", "3", "task"])
+async def test_what_a_person_said_about_one_goal_is_never_used_for_another(other: str):
+    begun = SAID.model_copy(update={"spec": GOAL, "queue": (ADD,), "approved": "x"})
+    for pending in (SAID, begun):
+        outcome, model = await parsed(simple("add_node", label="Task", key="a"), goal=other, pending=pending)
+        assert isinstance(outcome, SimpleGoal)
+        assert (outcome.person, outcome.meant, outcome.pending) == ("", "", None)
+        assert "person" not in told(model)[0]
+
+
+@pytest.mark.parametrize("said", ["Add a.", " add   A ", "continue", "Go on.", "please continue", "carry on with the rest"])
+async def test_a_goal_goes_on_where_it_stopped_without_a_model(said: str):
+    begun = SAID.model_copy(update={"spec": GOAL, "queue": (ADD,), "done": (DONE,), "skipped": ("x",), "approved": "y"})
+    outcome, model = await parsed("never asked", goal=said, pending=begun)
+    assert isinstance(outcome, Resumed)
+    assert (outcome.goal, outcome.queue, outcome.done, outcome.skipped, outcome.approved) == ("Add a.", (ADD,), (DONE,), ("x",), "y")
+    assert (outcome.steps, outcome.begun, outcome.pending, model.messages) == (1, 1, None, [])
+
+
+@pytest.mark.parametrize(
+    ("said", "why"), [("continue", "nothing to go on with"), ("undo", "nothing to undo"), ("Undo that!", "nothing to undo")]
+)
+async def test_with_nothing_to_go_on_with_or_to_undo_that_is_said(said: str, why: str):
+    outcome, model = await parsed("never asked", goal=said)
+    assert isinstance(outcome, Unclear)
+    assert why in outcome.failures[0].message
+    assert model.messages == []
+
+
+async def test_undo_becomes_calls_of_the_same_tools_without_a_model():
+    before, after = Node(label="T", key="c", properties={"x": 1, "y": 2}), Node(label="T", key="c", properties={"x": 2, "z": 3})
+    ends: dict[str, Any] = {"start": NodeRef(label="T", key="c"), "end": NodeRef(label="T", key="b"), "relationship": "R"}
+    first = Changed(nodes_added=(Node(label="T", key="a"),), edges_removed=(Edge(**ends, properties={"w": 1}),))
+    second = Changed(nodes_changed=(after,), nodes_before=(before,), edges_added=(Edge(**ends),))
+    outcome, model = await parsed("never asked", goal="Undo.", last=Finished(goal="Do it.", changes=(first, second)))
+    assert isinstance(outcome, ComplexGoal)
+    assert [(call.tool_name, call.tool_args) for call in outcome.queue] == [
+        ("delete_edge", {"match": {"from_node": "T:c", "to_node": "T:b", "relationship": "R"}}),
+        ("update_props", {"target": "T:c", "properties": {"x": 1, "y": 2, "z": None}}),
+        ("delete_node", {"match": "T:a"}),
+        ("add_edge", {"from_node": "T:c", "to_node": "T:b", "relationship": "R", "properties": {"w": 1}}),
+    ]
+    assert model.messages == []
+    for call in outcome.queue:
+        assert isinstance(await route_tool(call, 0, 0, catalogue=GraphTools()), Routed)
+
+
+async def test_a_goal_that_comes_with_all_its_calls_needs_no_more_plans():
+    outcome, _ = await parsed({**many("a", "b"), "tool": ADD.model_dump(), "then": [ADD.model_dump()]})
+    assert isinstance(outcome, ComplexGoal)
+    assert outcome.queue == (ADD, ADD)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +246,13 @@ async def planned(
     signature: ToolSignature | None = None,
     spec: GoalSpec | None = GOAL,
     person: str = "",
+    queue: tuple[ToolSignature, ...] = (),
+    skipped: tuple[str, ...] = (),
 ) -> tuple[StepPlanned | NotPlanned, ScriptedModel]:
     model = ScriptedModel(*replies)
     texts = tuple(told_step(one.call, one.result) for one in done)
-    outcome = await plan_step(
-        "Add a and b.", spec, person, plan, signature, len(done), texts, failures, retry_count, remedy, model=model, catalogue=GraphTools()
-    )
-    return outcome, model
+    read: tuple[Any, ...] = (spec, person, plan, signature, queue, skipped, len(done), texts, failures, retry_count, remedy)
+    return await plan_step("Add a and b.", *read, model=model, catalogue=GraphTools()), model
 
 
 FIRST, SECOND = failure("The first."), failure("The second.", error_type="query_denied")
@@ -219,6 +284,30 @@ async def test_the_second_attempt_is_told_the_last_error_and_the_third_the_histo
     _, model = await planned(final("query_graph"), failures=(FIRST, SECOND), retry_count=2)
     assert told(model)[0]["last_error"]["message"] == "The second."
     assert [one["message"] for one in told(model)[0]["history"]] == ["The first.", "The second."]
+
+
+async def test_calls_that_are_planned_are_taken_one_after_the_other_without_a_model():
+    other = ToolSignature(tool_name="query_graph")
+    outcome, model = await planned("never asked", queue=(ADD, other))
+    assert isinstance(outcome, StepPlanned)
+    assert (outcome.tool_signature, outcome.queue, outcome.step_plan.is_final_step) == (ADD, (other,), True)
+    outcome, model = await planned("never asked", queue=(other,), plan=PLAN, done=(DONE,))
+    assert isinstance(outcome, StepPlanned)
+    assert (outcome.step_plan.step_number, outcome.step_plan.is_final_step) == (2, False), "the last plan said that there is more"
+    assert model.messages == []
+
+
+async def test_after_a_failure_the_rest_is_planned_anew():
+    new = {**step("query_graph"), "then": [ADD.model_dump()]}
+    outcome, model = await planned(new, queue=(ADD, ADD, ADD), remedy="replan", failures=(FIRST,), retry_count=1)
+    assert isinstance(outcome, StepPlanned)
+    assert (outcome.tool_signature.tool_name, outcome.queue) == ("query_graph", (ADD,))
+    assert len(model.messages) == 1
+
+
+async def test_a_step_that_is_left_out_is_past():
+    _, model = await planned(final("query_graph"), done=(DONE,), skipped=("x", "y"))
+    assert told(model)[0]["step"] == 4
 
 
 async def test_what_a_person_said_is_told_at_every_step():
@@ -308,14 +397,15 @@ class Registry:
         self._says = says
         self.called: list[tuple[str, ToolRequest]] = []
 
-    async def call(self, graph: str, request: ToolRequest) -> GraphToolResult:
+    async def call(self, graph: str, request: ToolRequest, *, approved: str = "") -> GraphToolResult:
         self.called.append((graph, request))
+        self.approved = approved
         return self._says
 
 
 async def called(says: GraphToolResult) -> tuple[Called | NotCalled, Registry]:
     registry = Registry(says)
-    return await call_tool("mine", ADD, 1, 1, registry=registry, clock=FixedClock()), registry
+    return await call_tool("mine", ADD, "MATCH", 1, 1, registry=registry, clock=FixedClock()), registry
 
 
 async def test_what_a_call_did_is_kept_with_what_changed():
@@ -326,6 +416,7 @@ async def test_what_a_call_did_is_kept_with_what_changed():
     assert (outcome.steps, outcome.told) == (2, (told_step(ADD, {"changed": 1}),))
     assert (outcome.tool_result.status, outcome.tool_result.error) == ("success", None)
     assert registry.called == [("mine", ToolRequest(tool="add_node", args={"label": "Task", "key": "a"}))]
+    assert registry.approved == "MATCH"
 
 
 async def test_an_error_of_a_tool_is_an_error_and_not_something_done():
@@ -349,23 +440,39 @@ GOOD = ToolResult(tool_name="add_node", status="success")
 BAD = ToolResult(tool_name="add_node", status="error", error="No.", error_type="not_found")
 
 
+async def evaluated(result: ToolResult | None, plan: StepPlan | None, **more: Any) -> Any:
+    given: dict[str, Any] = {"queue": (), "steps": 1, "begun": 0, "retry_count": 0, **more}
+    return await evaluate(result, plan, given["queue"], given["steps"], given["begun"], given["retry_count"])
+
+
 async def test_a_step_that_succeeded_is_the_last_or_there_is_more():
-    assert isinstance(await evaluate(GOOD, PLAN.model_copy(update={"is_final_step": True}), 1, 2), Complete)
-    assert isinstance(await evaluate(GOOD, None, 1, 0), Complete)
-    more = await evaluate(GOOD, PLAN, 1, 2)
+    last = PLAN.model_copy(update={"is_final_step": True})
+    assert isinstance(await evaluated(GOOD, last, retry_count=2), Complete)
+    assert isinstance(await evaluated(GOOD, None), Complete)
+    assert isinstance(await evaluated(GOOD, last, queue=(ADD,)), StepDone)
+    more = await evaluated(GOOD, PLAN, retry_count=2)
     assert isinstance(more, StepDone)
     assert more.retry_count == 0
 
 
+async def test_a_turn_does_so_many_steps_of_a_goal():
+    assert isinstance(await evaluated(GOOD, PLAN, steps=MAX_STEPS - 1), StepDone)
+    stopped = await evaluated(GOOD, PLAN, steps=MAX_STEPS)
+    assert isinstance(stopped, Exhausted)
+    assert stopped.failures[0].error_type == "budget_exceeded"
+    assert isinstance(await evaluated(GOOD, PLAN, steps=MAX_STEPS + 5, begun=MAX_STEPS), StepDone), "those of an earlier turn do not count"
+    assert isinstance(await evaluated(GOOD, None, steps=MAX_STEPS), Complete)
+
+
 async def test_a_step_that_failed_may_be_tried_so_often():
-    kinds = [type(await evaluate(BAD, PLAN, 0, retries)) for retries in range(MAX_RETRIES + 2)]
+    kinds = [type(await evaluated(BAD, PLAN, steps=0, retry_count=retries)) for retries in range(MAX_RETRIES + 2)]
     assert kinds == [StepFailed] * (MAX_RETRIES - 1) + [Exhausted] * 3
     for retries in range(5):
-        outcome = await evaluate(BAD, PLAN, 0, retries)
+        outcome = await evaluated(BAD, PLAN, steps=0, retry_count=retries)
         assert isinstance(outcome, StepFailed | Exhausted)
         assert outcome.retry_count == retries + 1
         assert [(one.node, one.message) for one in outcome.failures] == [("evaluate", "No.")]
-    nothing = await evaluate(None, PLAN, 0, 0)
+    nothing = await evaluated(None, PLAN, steps=0)
     assert isinstance(nothing, StepFailed)
 
 
@@ -377,7 +484,7 @@ async def diagnosed(*failures: Failure, retry_count: int | None = None) -> tuple
     return await diagnose(failures, len(failures) if retry_count is None else retry_count, patience=waited), waited.seconds
 
 
-@pytest.mark.parametrize("code", ["tool_input_invalid", "not_found", "query_denied", "match_ambiguous", "node_has_edges"])
+@pytest.mark.parametrize("code", ["tool_input_invalid", "not_found", "query_denied", "node_has_edges"])
 async def test_a_failure_that_is_no_accident_is_planned_anew(code: str):
     outcome, waited = await diagnosed(failure(error_type=code))
     assert isinstance(outcome, Retry)
@@ -415,8 +522,9 @@ async def test_other_failures_are_bounded_too():
         assert isinstance(outcome, GiveUp if number >= MAX_RETRIES else Retry)
 
 
-async def test_what_only_a_person_can_clear_is_not_tried_again():
-    outcome, waited = await diagnosed(failure(error_type=UNCLEAR, tool=""))
+@pytest.mark.parametrize("code", [UNCLEAR, "match_ambiguous", "approval_needed", "budget_exceeded"])
+async def test_what_only_a_person_can_clear_is_not_tried_again(code: str):
+    outcome, waited = await diagnosed(failure(error_type=code, tool=""))
     assert isinstance(outcome, GiveUp)
     assert waited == []
 
@@ -458,73 +566,210 @@ async def test_nothing_is_tried_for_ever(messages: list[str], *, transient: bool
 # escalate
 
 
-async def escalated(*says: str, code: str = "not_found", spec: GoalSpec | None = GOAL) -> tuple[EscalateContext, str, ScriptedHuman]:
-    human = ScriptedHuman(*says)
+class Undo:
+    """Keeps what is to be taken back, and says what it is told to."""
+
+    def __init__(self, error: str | None = None) -> None:
+        self.asked: list[tuple[str, tuple[Changed, ...]]] = []
+        self._error = error
+
+    async def take_back(self, graph: str, changes: tuple[Changed, ...]) -> GraphToolResult:
+        self.asked.append((graph, changes))
+        return GraphToolResult(tool="take_back", error=self._error)
+
+
+THREE = GOAL.model_copy(update={"todo_list": [TodoItem(description=f"add {name}") for name in "abc"]})
+AMBIGUOUS = failure("Which?", error_type="match_ambiguous", named="a", candidates=("Person:a", "Task:a"))
+EDGE = ToolSignature(
+    tool_name="update_props", tool_args={"target": {"from_node": "a", "to_node": "b", "relationship": "a"}, "properties": {"name": "a"}}
+)
+
+
+async def escalated(*says: str, human: Human | None = None, undo: Undo | None = None, **more: Any) -> tuple[Escalated, list[Question]]:
+    scripted = ScriptedHuman(*says)
+    given: dict[str, Any] = {
+        "spec": GOAL, "failed": failure("No 'x'."), "call": ADD, "queue": (), "plan": PLAN, "skipped": (), "done": (), **more
+    }  # fmt: skip
     diagnosis = Diagnosis(kind="identical", signature=("", "", ""), remedy="escalate")
-    outcome = await escalate("Do it.", spec, (failure("No 'x'.", error_type=code),), (), diagnosis, human=human)
-    return outcome.escalation, outcome.carried, human
+    read = (given["spec"], (given["failed"],), given["call"], given["queue"], given["plan"], given["skipped"], given["done"])
+    outcome = await escalate("mine", "Do it.", *read, diagnosis, human=human or scripted, undo=undo or Undo())
+    return outcome, scripted.asked
 
 
-async def test_a_person_is_asked_with_four_options():
-    context, carried, human = await escalated("I meant the task.")
-    [question] = human.asked
-    assert question.options == OPTIONS == context.options
+async def test_where_a_step_of_several_fails_a_person_is_asked_with_four_options():
+    outcome, [question] = await escalated("I meant the task.")
+    assert question.options == OPTIONS == outcome.escalation.options
     assert len(OPTIONS) == 4
-    assert (question.recommended, context.recommended_action) == (RETRY, RETRY)
-    assert "Step 1 of 'Do it.'" in question.text
+    assert (question.recommended, outcome.escalation.recommended_action) == (RETRY, RETRY)
+    assert "step 1 of 'Do it.'" in question.text
     assert "No 'x'." in question.text
-    assert (context.choice, carried, context.error) == ("I meant the task.", "I meant the task.", "No 'x'.")
-
-
-async def test_for_an_unclear_goal_more_context_is_recommended():
-    context, _, human = await escalated(code=UNCLEAR)
-    assert context.recommended_action == human.asked[0].recommended == MORE
-
-
-async def test_who_wants_to_say_more_is_asked_what():
-    context, carried, human = await escalated(MORE, "It is the task.")
-    assert len(human.asked) == 2
-    assert human.asked[1].options == ()
-    assert (context.choice, carried) == ("It is the task.", "It is the task.")
-    context, carried, _ = await escalated(MORE)
-    assert (context.choice, carried) == (None, ""), "nobody said more"
+    assert (outcome.escalation.choice, outcome.escalation.error) == ("I meant the task.", "No 'x'.")
+    assert outcome.pending is not None
+    assert (outcome.pending.goal, outcome.pending.said, outcome.pending.follows) == ("Do it.", "I meant the task.", True)
 
 
 @pytest.mark.parametrize(
-    ("said", "carried"), [(RETRY, RETRY), (f" {RETRY.upper()}\n", RETRY.upper()), (ABORT, ""), (" ABORT ", ""), (SKIP, f"{SKIP}: add a")]
+    "more",
+    [
+        {"failed": failure(error_type=UNCLEAR, tool="")},
+        {"spec": None, "plan": None},
+        {"spec": GOAL.model_copy(update={"todo_list": GOAL.todo_list[:1]})},
+        {"failed": failure(error_type="budget_exceeded", tool="")},
+    ],
 )
-async def test_a_choice_to_go_on_is_carried_and_an_end_is_not(said: str, carried: str):
-    assert (await escalated(said))[1] == carried
+async def test_where_there_is_nothing_to_choose_nobody_is_asked(more: dict[str, Any]):
+    outcome, asked = await escalated("never asked", **more)
+    assert (asked, outcome.escalation.was_asked, outcome.escalation.choice) == ([], False, None)
 
 
-async def test_after_the_last_step_there_is_nothing_to_go_on_with_by_skipping_it():
-    last = GOAL.model_copy(update={"todo_list": GOAL.todo_list[:1]})
-    assert [(await escalated(SKIP, spec=spec))[1] for spec in (last, None)] == ["", ""]
+async def test_an_unclear_goal_asks_only_its_own_question():
+    spec = GOAL.model_copy(update={"question": "Which colour?", "choices": ["red", "blue"]})
+    outcome, [question] = await escalated("Blue.", spec=spec, failed=failure(error_type=UNCLEAR, tool=""))
+    assert (question.text, question.options) == ("Which colour?", ("red", "blue"))
+    assert outcome.pending is not None
+    assert (outcome.pending.said, outcome.pending.spec) == ("blue", None), "it is understood anew, with the answer"
+    slot = GOAL.model_copy(update={"question": "What is it called?"})
+    outcome, [question] = await escalated("Apollo", spec=slot, failed=failure(error_type=UNCLEAR, tool=""))
+    assert question.options == ()
+    assert outcome.pending is not None
+    assert outcome.pending.said == "Apollo"
 
 
-async def test_with_nobody_there_it_goes_on_unattended():
-    outcome = await escalate("Do it.", GOAL, (failure(),), (), None, human=NobodyHere())
-    assert (outcome.escalation.choice, outcome.carried) == (None, "")
+async def test_who_wants_to_say_more_is_asked_what():
+    outcome, asked = await escalated(MORE, "It is the task.")
+    assert len(asked) == 2
+    assert asked[1].options == ()
+    assert outcome.escalation.choice == "It is the task."
+    assert outcome.pending is not None
+    assert outcome.pending.said == "It is the task."
+    outcome, _ = await escalated(MORE)
+    assert (outcome.escalation.choice, outcome.pending) == (None, None), "nobody said more"
+
+
+@pytest.mark.parametrize("said", ["task", "Task", "the task", "2", "Task:a", "I mean Task:a.", "task a", "it is the Task"])
+async def test_the_node_that_is_meant_takes_the_place_of_its_name_wherever_a_call_refers_to_it(said: str):
+    outcome, [question] = await escalated(said, failed=AMBIGUOUS, call=EDGE, queue=(EDGE, ADD), plan=None)
+    assert question.options == ("Person a", "Task a")
+    assert outcome.pending is not None
+    bound = {"target": {"from_node": "Task:a", "to_node": "b", "relationship": "a"}, "properties": {"name": "a"}}
+    assert [call.tool_args for call in outcome.pending.queue] == [bound, bound, ADD.tool_args]
+    assert (outcome.pending.meant, outcome.pending.is_complete) == ("You mean Task a.", True)
+
+
+async def test_an_answer_that_is_none_is_asked_for_again_but_not_for_ever():
+    outcome, asked = await escalated("the blue one", "person", failed=AMBIGUOUS)
+    assert "'the blue one' is none of the answers." in asked[1].text
+    assert outcome.pending is not None
+    outcome, asked = await escalated(*["what?"] * 9, failed=AMBIGUOUS)
+    assert (len(asked), outcome.pending, outcome.escalation.choice) == (3, None, ABORT)
+
+
+@given(said=st.text(max_size=40))
+async def test_no_answer_approves_what_it_does_not_approve(said: str):
+    waits = failure("It writes.", error_type="approval_needed", approval="MATCH (n) DELETE n")
+    outcome, _ = await escalated(said, failed=waits)
+    is_approved = outcome.pending is not None and outcome.pending.approved != ""
+    assert is_approved == (Question(text="", options=(RUN, "no")).choice(said) == RUN)
+
+
+async def test_what_is_approved_is_the_exact_text():
+    waits = failure("It would remove 1 node.", error_type="approval_needed", approval="MATCH (n) DELETE n")
+    outcome, [question] = await escalated("yes", failed=waits)
+    assert "MATCH (n) DELETE n" in question.text
+    assert "It would remove 1 node." in question.text
+    assert question.recommended == "no"
+    assert outcome.pending is not None
+    assert (outcome.pending.approved, outcome.pending.queue) == ("MATCH (n) DELETE n", (ADD,))
+    for said in ("no", "abort", "yes please delete everything"):
+        assert (await escalated(said, "no", failed=waits))[0].pending is None
+
+
+async def test_skip_goes_on_with_the_rest():
+    outcome, _ = await escalated("skip", queue=(EDGE,), plan=None, done=(DONE,), spec=THREE)
+    assert outcome.pending is not None
+    assert (outcome.pending.queue, outcome.pending.skipped, outcome.pending.done) == ((EDGE,), ("add b",), (DONE,))
+    outcome, _ = await escalated("skip", done=(DONE,), spec=THREE)
+    assert outcome.pending is not None
+    assert outcome.pending.said == f"{SKIP}: add b", "the model plans the rest"
+    undo = Undo()
+    outcome, _ = await escalated("skip", done=(DONE,), undo=undo, plan=None)
+    assert (outcome.pending, outcome.escalation.left_out, undo.asked) == (None, "add b", []), "nothing is left, and what is done stays"
+
+
+@pytest.mark.parametrize("said", [ABORT, " ABORT ", "cancel", "never mind.", "3"])
+async def test_a_goal_that_is_given_up_is_taken_back(said: str):
+    undo = Undo()
+    outcome, _ = await escalated(said, done=(DONE, DONE), undo=undo)
+    assert undo.asked == [("mine", (DONE.changed, DONE.changed))]
+    assert (outcome.pending, outcome.escalation.taken_back, outcome.escalation.stays) == (None, True, "")
+
+
+async def test_with_nobody_there_the_goal_is_given_up_and_what_stays_is_said():
+    undo = Undo("Somebody has changed it.")
+    outcome, _ = await escalated(human=NobodyHere(), done=(DONE,), undo=undo)
+    assert len(undo.asked) == 1
+    assert (outcome.escalation.choice, outcome.pending, outcome.escalation.taken_back) == (None, None, False)
+    assert outcome.escalation.stays == "Somebody has changed it."
+
+
+async def test_what_goes_on_is_not_taken_back():
+    undo = Undo()
+    for said in (RETRY, SKIP, "It is the task."):
+        assert (await escalated(said, done=(DONE,), undo=undo, spec=THREE))[0].pending is not None
+    outcome, _ = await escalated(failed=failure(error_type="budget_exceeded", tool=""), done=(DONE,), undo=undo, queue=(EDGE,))
+    assert outcome.pending is not None
+    assert (outcome.pending.follows, outcome.pending.queue, undo.asked) == (False, (EDGE,), [])
 
 
 # answer
 
 
 async def answered(spec: GoalSpec | None = GOAL, **more: Any) -> str:
-    given: dict[str, Any] = {"done": (), "failures": (), "escalation": None, **more}
-    return (await answer("Add a and b.", spec, given["done"], given["failures"], given["escalation"])).final_answer
+    given: dict[str, Any] = {"meant": "", "skipped": (), "done": (), "failures": (), "escalation": None, "last": None, **more}
+    return (await answer("Add a and b.", spec, *given.values())).final_answer
 
 
-async def test_the_answer_says_what_changed_failed_and_is_left():
-    context = EscalateContext(reason="Step 2 does not work out.", error="No 'b'.", choice="abort")
+async def test_the_answer_says_what_changed_failed_and_was_taken_back():
+    context = EscalateContext(reason="I could not do step 2.", error="No 'b'.", was_asked=True, taken_back=True)
     text = await answered(done=(DONE,), failures=(FIRST,), escalation=context)
-    assert "added Task a" in text
-    assert "Step 2 does not work out. No 'b'." in text
-    assert "You said: abort" in text
+    assert "Done, and then taken back:\n\n1. added Task a" in text
+    assert "I could not do step 2. No 'b'." in text
+    assert "the graph is as it was before" in text
+    assert all(f"- {option}" in text for option in OPTIONS)
+    stays = await answered(done=(DONE,), escalation=context.model_copy(update={"taken_back": False, "stays": "It is locked."}))
+    assert "stays in the graph. It could not be taken back: It is locked." in stays
+    assert "taken back:\n" not in stays
+    given_up = await answered(escalation=context.model_copy(update={"taken_back": False, "choice": ABORT}))
+    assert given_up == "Given up, as you said: 'Add a and b.'.\nNothing was changed."
+
+
+async def test_a_goal_that_is_not_done_yet_says_what_is_left_and_how_to_go_on():
+    context = EscalateContext(reason="It is not done yet.", error="One turn does 80 steps of a goal.", goes_on=True)
+    text = await answered(done=(DONE,), escalation=context)
+    assert "Added Task a." in text
+    assert "Say 'continue' to go on." in text
     assert "Left to do:\n- add b" in text
     assert "- add a" not in text
-    alone = await answered(escalation=context.model_copy(update={"choice": None}), spec=None)
-    assert all(f"- {option}" in alone for option in OPTIONS)
+
+
+async def test_a_goal_that_was_not_understood_says_only_that():
+    context = EscalateContext(reason="", error="I did not understand 'blah'. You can say: 'List all tasks'.")
+    assert await answered(escalation=context) == context.error
+
+
+async def test_the_last_goal_that_changed_something_can_be_undone():
+    earlier = Finished(goal="Before.", changes=(Changed(),))
+
+    async def last(**more: Any) -> Finished | None:
+        given: dict[str, Any] = {"done": (), "failures": (), "escalation": None, "last": earlier, **more}
+        return (await answer("Add.", GOAL, "", (), *given.values())).last
+
+    assert DONE.changed is not None
+    assert await last(done=(DONE,)) == Finished(goal="Add.", changes=(DONE.changed,))
+    looked = Done(step=1, call=ADD, result={"rows": [], "columns": []})
+    assert await last(done=(looked,)) == earlier
+    back = EscalateContext(reason="r", error="e", taken_back=True)
+    assert await last(done=(DONE,), escalation=back) == earlier
 
 
 async def test_a_failure_on_the_way_is_told_and_nothing_to_do_is_too():
@@ -534,15 +779,40 @@ async def test_a_failure_on_the_way_is_told_and_nothing_to_do_is_too():
     assert await answered(done=(same,)) == "Nothing changed in the graph: it was so already."
 
 
-async def test_what_was_found_is_a_table_and_a_single_value_is_itself():
-    def found(**result: Any) -> Done:
-        return Done(step=1, call=ADD, result=result)
+def found(**result: Any) -> Done:
+    return Done(step=1, call=ADD, result=result)
 
+
+async def test_what_was_found_is_a_table_and_a_single_value_is_itself():
     assert await answered(done=(found(columns=["n"], rows=[[3]], more=False),)) == "3"
     assert await answered(done=(found(columns=["n"], rows=[], more=False),)) == "Nothing in the graph is like that."
     assert await answered(done=(found(nodes=[], more=False),)) == "Nothing in the graph is like that."
     table = await answered(done=(found(nodes=[{"label": "T", "key": "a|b\nc", "properties": {"n": 1}}], more=True),))
-    assert table.splitlines() == ["| label | key | n |", "| --- | --- | --- |", "| T | a\\|b c | 1 |", "", "... and more"]
+    lines = ["| label | key | n |", "| --- | --- | --- |", "| T | a\\|b c | 1 |", "", "These are the first 1 of more than 1 rows."]
+    assert table.splitlines() == lines
+
+
+@pytest.mark.parametrize(("rows", "more", "says"), [(51, False, "first 50 of 51 rows"), (80, True, "first 50 of more than 80 rows")])
+async def test_what_is_cut_is_said(rows: int, says: str, *, more: bool):
+    assert says in await answered(done=(found(columns=["n"], rows=[[n] for n in range(rows)], more=more),))
+    assert "These are the first" not in await answered(done=(found(columns=["n"], rows=[[n] for n in range(50)], more=False),))
+
+
+CELLS: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["a", "b c"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "y", "label", "key", "nodes", "edges"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(rows=st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=4))
+async def test_nothing_is_written_as_null_or_none(rows: list[list[Any]]):
+    text = await answered(done=(found(columns=["one", "two"], rows=rows, more=False),))
+    assert "null" not in text
+    assert "None" not in text
+    assert await answered(done=(found(columns=["n"], rows=[[None]], more=False),)) == "It has no value."
 
 
 # The types

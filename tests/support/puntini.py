@@ -25,6 +25,7 @@ STORES = ("ladybug", "bolt")
 LIMITS: dict[str, Any] = {"timeout_s": 10.0, "max_rows": 1000, "max_bytes": 500_000}
 
 ESCALATED = ("escalate", "answer")
+STEP = ("plan_step", "route_tool", "call_tool", "evaluate")
 
 
 class Closing(GraphStore, Protocol):
@@ -178,6 +179,11 @@ class Desk:
     async def edges(self) -> list[tuple[str, str, str]]:
         found = await self.store.store.edges(self.session, limit=1000)
         return [(edge.start.key, edge.relationship, edge.end.key) for edge in found]
+
+    async def whole(self) -> tuple[object, object]:
+        """All nodes and edges with everything that they have."""
+        store = self.store.store
+        return [*await store.nodes(self.session, limit=1000)], [*await store.edges(self.session, limit=1000)]
 
     async def all(self) -> tuple[object, object]:
         return await self.nodes(), await self.edges()

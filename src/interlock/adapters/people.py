@@ -25,9 +25,8 @@ def answering(answer: str) -> Generator[None]:
 
 
 def chosen(text: str, options: Sequence[str]) -> str:
-    """Return the option that a number stands for, or the text as it is."""
-    numbered = {str(number): option for number, option in enumerate(options, start=1)}
-    return numbered.get(text.strip(), text.strip())
+    """Return the option that is meant, or the text as it is."""
+    return Question(text="", options=tuple(options)).choice(text) or text.strip()
 
 
 class LaterHuman:

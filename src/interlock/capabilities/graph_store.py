@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,6 +26,7 @@ __all__ = [
     "Rows",
     "UpdateEdge",
     "UpdateNode",
+    "differing",
 ]
 
 
@@ -109,7 +111,10 @@ Change = AddNode | AddEdge | UpdateNode | UpdateEdge | DeleteNode | DeleteEdge
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """What a step changed, each node and edge as it is now, or was before it went. What was so already is not in it."""
+    """What a step changed, each node and edge as it is now, or was before it went. What was so already is not in it.
+
+    `nodes_before` and `edges_before` are the changed ones as they were before, in the same order.
+    """
 
     nodes_added: tuple[Node, ...] = ()
     nodes_changed: tuple[Node, ...] = ()
@@ -117,6 +122,42 @@ class Changed:
     edges_added: tuple[Edge, ...] = ()
     edges_changed: tuple[Edge, ...] = ()
     edges_removed: tuple[Edge, ...] = ()
+    nodes_before: tuple[Node, ...] = ()
+    edges_before: tuple[Edge, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many nodes and edges were added, changed or removed."""
+        nodes = (self.nodes_added, self.nodes_changed, self.nodes_removed)
+        edges = (self.edges_added, self.edges_changed, self.edges_removed)
+        return sum(map(len, nodes)) + sum(map(len, edges))
+
+    def inverse(self) -> tuple[Change, ...]:
+        """Return the changes that undo this step: edges that were added go before their nodes, nodes come back before their edges."""
+        nodes = zip(self.nodes_changed, self.nodes_before, strict=True)
+        edges = zip(self.edges_changed, self.edges_before, strict=True)
+        return (
+            *(DeleteEdge(start=edge.start, end=edge.end, relationship=edge.relationship) for edge in self.edges_added),
+            *(DeleteNode(ref=NodeRef(label=node.label, key=node.key)) for node in self.nodes_added),
+            *(AddNode(node=node) for node in self.nodes_removed),
+            *(AddEdge(edge=edge) for edge in self.edges_removed),
+            *(UpdateNode(ref=NodeRef(label=now.label, key=now.key), properties=differing(now, then)) for now, then in nodes),
+            *(
+                UpdateEdge(start=now.start, end=now.end, relationship=now.relationship, properties=differing(now, then))
+                for now, then in edges
+            ),
+        )
+
+
+def differing(now: Node | Edge, then: Node | Edge) -> dict[str, JsonValue]:
+    """Return the properties in which `now` differs, each with its value in `then`; None for one that `then` does not have."""
+    names = dict.fromkeys([*then.properties, *now.properties])
+    return {name: then.properties.get(name) for name in names if not _is_same(now.properties.get(name), then.properties.get(name))}
+
+
+def _is_same(one: JsonValue, other: JsonValue) -> bool:
+    """Compare values and their types: 1, 1.0 and True are three values."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)

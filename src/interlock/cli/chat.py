@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from interlock.cli.live import Live, as_text
-from interlock.cli.people import chosen, options_of
+from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
@@ -74,6 +74,10 @@ class Chat:
         if is_terminal():
             settings = self._app.settings
             self._screen.print(f"[bold]{self._name}[/] [dim]model {settings.model}, engine {settings.engine}; /help for more[/]")
+        waiting = await Waiting(self._app, self._target, self._session).find()
+        if waiting is not None:
+            print_error("This session waits for an answer:")
+            self._show(waiting)
         lines = _typed(self._app, self._name) if is_terminal() and sys.stdin.isatty() else _piped(self._app.settings.max_input_bytes)
         async for line in lines:
             said = line.strip()
@@ -107,22 +111,29 @@ class Chat:
                 raise
             print_error("cancelled: The turn was ended.")
             return
+        if result is None:
+            self._last = None
+            print_line(GIVEN_UP)
+        else:
+            self._show(result, live)
+
+    async def _taken(self, text: str, hear: Sink) -> TurnResult | None:
+        """Take a turn, or go on with the one that waits where this is an answer to it."""
+        last = self._last
+        if last is not None and last.status == "waiting" and is_answer(text, last):
+            return await Waiting(self._app, self._target, last.session).answer(text, hear)
+        return await self._app.run(self._target, text, session=self._session, role=self._role, on_event=hear)
+
+    def _show(self, result: TurnResult, live: Live | None = None) -> None:
+        """Show how a turn ended, what it ended, and what can be answered where it waits."""
         self._last, self._session = result, result.session
-        if live is not None:
-            live.show(result)
+        if result.metadata.get("ended"):
+            print_error(f"The open question is given up: {safe(result.metadata['ended'])}")
+        if is_terminal():
+            (live or Live(self._screen)).show(result)
         else:
             _print(result)
         self._show_options(result)
-        if result.status == "success" and result.metadata.get("next"):  # what a person has chosen is for another turn
-            await self._take(str(result.metadata["next"]))
-
-    async def _taken(self, text: str, hear: Sink) -> TurnResult:
-        """Take a turn, or go on with the one that waits for what is said."""
-        last = self._last
-        if last is None or last.status != "waiting":
-            return await self._app.run(self._target, text, session=self._session, role=self._role, on_event=hear)
-        options: list[str] = last.metadata["waiting"]["options"]
-        return await self._app.answer(self._target, chosen(text, options), session=last.session, on_event=hear)
 
     def _show_options(self, result: TurnResult) -> None:
         for line in list(options_of(result))[:-1]:

@@ -1,13 +1,46 @@
-"""A turn that waits for a person, for that person: what is asked, and what a number stands for."""
+"""A turn that waits for a person, for that person: what is asked, what can be answered, and whether a text is an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interlock.adapters.people import chosen
+from interlock.capabilities import Question
+from interlock.cli.screen import print_error, safe
+from interlock.contract import Graph
+from interlock.errors import RecordInvalid, StateIncompatible
+from interlock.runtime.agent import Agent
+from interlock.runtime.events import Sink
 from interlock.runtime.turn import TurnResult
+from interlock.wiring import Interlock
 
-__all__ = ["chosen", "options_of"]
+__all__ = ["ABORT", "GIVEN_UP", "Waiting", "is_answer", "options_of"]
+
+ABORT = "abort"
+GIVEN_UP = "The turn that waited for an answer is given up."
+
+
+class Waiting:
+    """A session whose turn may wait for a person."""
+
+    def __init__(self, app: Interlock, agent: str | Graph | Agent, session: str | None) -> None:
+        self._app, self._agent, self._session = app, agent, session
+
+    async def find(self) -> TurnResult | None:
+        """Return the turn that waits, with its question. One that cannot go on is said so: the next input, or 'abort', ends it."""
+        if self._session is None:
+            return None
+        try:
+            return await self._app.waiting(self._agent, session=self._session)
+        except (RecordInvalid, StateIncompatible) as error:
+            print_error(f"{error.code}: {safe(error.message)} A new input, or '{ABORT}', ends the turn that waits.")
+            return None
+
+    async def answer(self, text: str, told: Sink | None) -> TurnResult | None:
+        """Answer the turn that waits; 'abort' gives it up, and is None where the agent has nothing to say to that."""
+        session = str(self._session)
+        if text.casefold().strip(" .!") == ABORT:
+            return await self._app.abort(self._agent, session=session)
+        return await self._app.answer(self._agent, text, session=session, on_event=told)
 
 
 def options_of(result: TurnResult) -> Iterator[str]:
@@ -17,4 +50,13 @@ def options_of(result: TurnResult) -> Iterator[str]:
     asked = result.metadata["waiting"]
     for number, option in enumerate(asked["options"], start=1):
         yield f"  {number}  {option}{'  (recommended)' if option == asked['recommended'] else ''}"
-    yield f"Answer with: interlock run {result.agent} --session {result.session} --answer TEXT"
+    yield f"Answer with: interlock run {result.agent} --session {result.session} --answer TEXT (or '{ABORT}' to give it up)"
+
+
+def is_answer(text: str, result: TurnResult) -> bool:
+    """Tell whether a text answers the question: one of the options, anything where the question has none, or 'abort'.
+
+    Anything else is a new input, which ends the turn that waits.
+    """
+    options: list[str] = result.metadata["waiting"]["options"]
+    return not options or Question(text="", options=(*options, ABORT)).choice(text) is not None

@@ -9,6 +9,7 @@ import mimetypes
 import os
 import stat
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,13 +17,16 @@ import typer
 from rich.text import Text
 
 from interlock.cli.live import Live, as_text
-from interlock.cli.people import options_of
+from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
+from interlock.contract import Graph
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
-from interlock.runtime.events import Event
+from interlock.runtime.agent import Agent
+from interlock.runtime.events import Event, Sink
 from interlock.runtime.media import sniff
 from interlock.runtime.turn import TurnResult
+from interlock.wiring import Interlock
 
 __all__ = ["run", "show_result"]
 
@@ -40,7 +44,9 @@ def run(  # noqa: PLR0917 - the command line's options
     role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
     grants: GrantsOption = None,
     file: Annotated[Path | None, typer.Option(help="An audio or image file to send instead of text.")] = None,
-    answer: Annotated[str | None, typer.Option(help="What a person says to a turn of the session that waits for it.")] = None,
+    answer: Annotated[
+        str | None, typer.Option(help="What a person says to a turn of the session that waits for it; 'abort' gives the turn up.")
+    ] = None,
     record: Annotated[Path | None, typer.Option(help="A new file to write the turn to, for 'interlock replay'.")] = None,
 ) -> None:
     """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
@@ -53,16 +59,13 @@ def run(  # noqa: PLR0917 - the command line's options
     try:
         app = open_app(grants, model=model, engine=engine)
         chosen, limit = target(agent), app.settings.max_input_bytes
-        given = "" if answer is not None else _read_file(file, limit) if file is not None else _read_text(text, limit)
         live = Live(console()) if is_terminal() and not as_json and not events else None
         told = _print_event if events else live.hear if live is not None else None
-        with live or contextlib.nullcontext():
-            taken = (
-                app.answer(chosen, answer, session=session, on_event=told)
-                if answer is not None and session is not None
-                else app.run(chosen, given, session=session, role=role, on_event=told, record=record)
-            )
-            result = asyncio.run(closing(app, taken))
+        given = _Given(text=text, file=file, answer=answer, session=session, role=role, record=record, limit=limit)
+        result = asyncio.run(closing(app, given.taken(app, chosen, told, live, is_quiet=as_json or events)))
+        if result is None:
+            print_line(GIVEN_UP)
+            return
     except InterlockError as error:
         if as_json:
             print_json(_refused(agent, session, error))
@@ -73,6 +76,42 @@ def run(  # noqa: PLR0917 - the command line's options
     elif not events:
         show_result(result, live)
     raise typer.Exit(code=1 if result.status == "error" else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What the command line gives a turn."""
+
+    text: str | None
+    file: Path | None
+    answer: str | None
+    session: str | None
+    role: str | None
+    record: Path | None
+    limit: int
+
+    async def taken(
+        self, app: Interlock, agent: str | Graph | Agent, told: Sink | None, live: Live | None, *, is_quiet: bool
+    ) -> TurnResult | None:
+        """Take the turn. Where the session waits for a person, its question is shown first, and a text may be the answer to it."""
+        waits = Waiting(app, agent, self.session)
+        waiting = await waits.find() if self.answer is None else None
+        if waiting is not None and not is_quiet:
+            print_error("This session waits for an answer:")
+            show_result(waiting)
+        has_input = self.text is not None or self.file is not None or self.answer is not None or not _has_no_input()
+        said = self._said() if has_input or waiting is None else ""
+        if waiting is not None and not said.strip():
+            return None if is_quiet else waiting
+        with live or contextlib.nullcontext():
+            if self.answer is not None or (waiting is not None and self.file is None and is_answer(said, waiting)):
+                return await waits.answer(said, told)
+            return await app.run(agent, said, session=self.session, role=self.role, on_event=told, record=self.record)
+
+    def _said(self) -> str:
+        if self.answer is not None:
+            return self.answer
+        return _read_file(self.file, self.limit) if self.file is not None else _read_text(self.text, self.limit)
 
 
 def _print_event(event: Event) -> None:
@@ -87,7 +126,9 @@ def _refused(agent: str, session: str | None, error: InterlockError) -> dict[str
 
 
 def show_result(result: TurnResult, live: Live | None = None) -> None:
-    """Show a result to a person who has seen the turn `live`, or only its output to a pipe."""
+    """Show a result to a person who has seen the turn `live`, or only its output to a pipe. What it has ended is shown first."""
+    if result.metadata.get("ended"):
+        print_error(f"The open question is given up: {safe(result.metadata['ended'])}")
     if not is_terminal():
         if result.error is not None:
             print_error(f"{result.error.code}: {safe(result.error.message)}")
@@ -102,11 +143,15 @@ def show_result(result: TurnResult, live: Live | None = None) -> None:
     screen.print(Text(as_path(result.path), style="dim"))
 
 
+def _has_no_input() -> bool:
+    return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()
+
+
 def _read_text(text: str | None, limit: int) -> str:
     """Take the text from the command line, or from standard input, never more of it than may come in."""
     if text is not None:
         return text
-    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+    if _has_no_input():
         raise InputEmpty("Say something: pass TEXT, or send it to standard input.")
     try:
         raw = sys.stdin.buffer.read(limit + 1)

@@ -29,7 +29,9 @@ class Agent:
     session follow one another. Where it `pauses`, a turn may wait for a person. `keeps` are the fields that outlive a turn: they
     are saved when a turn succeeds, and there when the next one of the session begins. `partial` makes what can be said
     after a turn that did not succeed, from the state that it reached and the text that its model had streamed. Text that is
-    empty is refused unless it `answers_empty`.
+    empty is refused unless it `answers_empty`. `follow` returns the input of a turn that follows at once after one that
+    succeeded, from the state that it left, or None. `abort` is the answer that gives up a turn that waits for a person: with it,
+    a new input ends the waiting turn.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Agent:
     pauses: bool = False
     keeps: Sequence[str] = ()
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
+    follow: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None = None
+    abort: str | None = None
 
     def __post_init__(self) -> None:
         strangers = [(graph, name) for graph in self.entries.values() for name in self.keeps if name not in graph.state.fields]

@@ -27,7 +27,7 @@ class WaitingTurns:
     def begin(self, agent: str, session: str) -> Path:
         """Return the file for a new turn. Raises TurnWaiting where the session's last turn still waits."""
         if self._waiting(agent, session).exists():
-            raise _waits(session, self._waiting(agent, session))
+            raise _waits(session)
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for left in self._folder.glob(f"{agent}-{session}.*.running"):
@@ -38,11 +38,23 @@ class WaitingTurns:
         return self._running(agent, session)
 
     def find(self, agent: str, session: str) -> Path:
-        """Return the file of the turn that waits."""
-        path = self._waiting(agent, session)
-        if not path.exists():
+        """Return the file of the turn that waits. Raises NothingWaits where none does."""
+        path = self.path(agent, session)
+        if path is None:
             raise NothingWaits(f"No turn of session '{session}' waits for an answer.")
         return path
+
+    def path(self, agent: str, session: str) -> Path | None:
+        """Return the file of the turn that waits, or None where none does."""
+        path = self._waiting(agent, session)
+        return path if path.exists() else None
+
+    def drop(self, agent: str, session: str) -> None:
+        """Give up the turn that waits: the session can take another one."""
+        try:
+            self._waiting(agent, session).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"The turn cannot be given up: {error.strerror}. Fix: set 'data_dir'.") from error
 
     def settle(self, path: Path, agent: str, session: str, *, waits: bool) -> None:
         """Keep the file of a turn that waits; let go of one that has ended. Raises TurnWaiting where another turn waits by now.
@@ -62,7 +74,7 @@ class WaitingTurns:
             path.unlink(missing_ok=True)
         except FileExistsError as error:
             path.unlink(missing_ok=True)
-            raise _waits(session, self._waiting(agent, session)) from error
+            raise _waits(session) from error
         except OSError as error:
             raise StoreUnavailable(f"The turn cannot wait: {error.strerror}. Fix: set 'data_dir'.") from error
 
@@ -73,9 +85,8 @@ class WaitingTurns:
         return self._folder / f"{agent}-{session}.waiting"
 
 
-def _waits(session: str, path: Path) -> TurnWaiting:
-    fix = f"give it, by '--answer TEXT' or 'Interlock.answer', or give the turn up, by deleting '{path}'"
-    return TurnWaiting(f"Session '{session}' waits for an answer. Fix: {fix}.")
+def _waits(session: str) -> TurnWaiting:
+    return TurnWaiting(f"Session '{session}' waits for a person's answer: answer its question, or give the turn up by 'abort'.")
 
 
 def _is_somebodys(path: Path) -> bool:

@@ -99,7 +99,8 @@ async def find_node(store: GraphStore, graph: str, text: str) -> Node:
     found = await _named(store, graph, text)
     if len(found) > 1:
         which = ", ".join(f"'{node.label}:{node.key}'" for node in found[:5])
-        raise MatchAmbiguous(f"'{text[:_SHOWN]}' could be {which}. Say which, with its label.")
+        message = f"'{text[:_SHOWN]}' could be {which}. Say which, with its label."
+        raise MatchAmbiguous(message, named=text, candidates=(f"{node.label}:{node.key}" for node in found[:5]))
     return found[0]
 
 

@@ -28,7 +28,7 @@ from interlock.capabilities.graph_store import (
 from interlock.capabilities.model import Tool
 from interlock.capabilities.registry import GraphToolResult
 from interlock.contract.values import reasons
-from interlock.errors import CapabilityError, NotInGraph, SessionBusy, StoreCorrupt, ToolInputInvalid
+from interlock.errors import CapabilityError, MatchAmbiguous, NotInGraph, SessionBusy, StoreCorrupt, ToolInputInvalid
 
 __all__ = ["GraphTools"]
 
@@ -152,7 +152,7 @@ async def _renamed(store: GraphStore, graph: str, node: Node, properties: Mappin
     ]
     changes = [AddNode(node=Node(label=node.label, key=key, properties=kept)), *(AddEdge(edge=edge) for edge in moved)]
     changed = await store.apply(graph, (*changes, DeleteNode(ref=old, detach=True)))
-    return {"changed": sum(map(len, vars(changed).values()))}, changed
+    return {"changed": changed.count}, changed
 
 
 async def _delete_node(store: GraphStore, graph: str, wanted: _DeleteNode) -> Found:
@@ -208,7 +208,7 @@ class GraphTools:
         wanted = _arguments(request)
         return wanted if isinstance(wanted, str) else None
 
-    async def call(self, graph: str, request: ToolRequest, *, store: GraphStore) -> GraphToolResult:
+    async def call(self, graph: str, request: ToolRequest, *, approved: str = "", store: GraphStore) -> GraphToolResult:  # noqa: ARG002 - nothing that needs it yet
         """Call a tool. Whatever goes wrong is the error of the result, except what neither another call nor a person's answer can help."""
         wanted = _arguments(request)
         if isinstance(wanted, str):
@@ -217,9 +217,20 @@ class GraphTools:
             result, changed = await _TOOLS[request.tool][1](store, graph, wanted)
         except (SessionBusy, StoreCorrupt):
             raise
+        except MatchAmbiguous as error:
+            return GraphToolResult(tool=request.tool, error=error.message, code=error.code, named=error.named, candidates=error.candidates)
         except CapabilityError as error:
             return GraphToolResult(tool=request.tool, error=error.message, code=error.code, transient=error.transient)
         return GraphToolResult(tool=request.tool, result=result, changed=changed)
+
+    async def take_back(self, graph: str, changes: tuple[Changed, ...], *, store: GraphStore) -> GraphToolResult:
+        """Undo these changes, the last one first, in one transaction."""
+        inverse = tuple(change for one in reversed(changes) for change in one.inverse())
+        try:
+            undone = await store.apply(graph, inverse)
+        except CapabilityError as error:
+            return GraphToolResult(tool="take_back", error=error.message, code=error.code, transient=error.transient)
+        return GraphToolResult(tool="take_back", result={"changed": undone.count}, changed=undone)
 
 
 def _arguments(request: ToolRequest) -> Arguments | str:
@@ -238,7 +249,7 @@ def _checked(properties: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 async def _applied(store: GraphStore, graph: str, change: Change) -> Found:
     changed = await store.apply(graph, (change,))
-    return {"changed": sum(map(len, vars(changed).values()))}, changed
+    return {"changed": changed.count}, changed
 
 
 async def _ends(store: GraphStore, graph: str, edge: _EdgeMatch) -> tuple[NodeRef, NodeRef]:

@@ -135,6 +135,8 @@ def settled(changes: Iterable[Change], nodes: Mapping[NodeRef, Node], edges: Map
         edges_added=edges_added,
         edges_changed=edges_changed,
         edges_removed=edges_removed,
+        nodes_before=tuple(nodes[node_ref(node)] for node in changed),
+        edges_before=tuple(edges[edge_ref(edge)] for edge in edges_changed),
     )
 
 

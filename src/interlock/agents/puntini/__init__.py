@@ -9,6 +9,8 @@ from typing import Any
 from interlock.agents.puntini.graph import puntini
 from interlock.agents.puntini.invariants import INVARIANTS
 from interlock.agents.puntini.offline import PuntiniRules
+from interlock.agents.puntini.report import report
+from interlock.agents.puntini.spec import ABORT
 from interlock.errors import InputSchema
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Reply
@@ -31,9 +33,24 @@ def _reply(state: Mapping[str, Any]) -> Reply:
         "steps": len(state["done"]),
         "failures": len(state["failures"]),
         "escalated": escalation is not None,
-        "next": state["goal"] if state["carried"] else None,
+        "next": None if state["pending"] is None else state["pending"].goal,
     }
     return Reply(output=state["final_answer"], metadata=metadata)
+
+
+def _follow(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Go on at once with a goal that a person has answered a question about."""
+    pending = state["pending"]
+    return {"goal": pending.goal} if pending is not None and pending.follows else None
+
+
+def _partial(state: Mapping[str, Any], _streamed: str) -> str | None:
+    """Report what was done in a turn that was cut short."""
+    done = state["done"]
+    if not done:
+        return None
+    text = report(state["goal"], state["goal_spec"], meant="", skipped=(), done=done, failures=(), escalation=None)
+    return f"{text}\n\nThe turn ended before the goal was done. Say the goal again: what is done already is not done twice."
 
 
 agent = Agent(
@@ -46,7 +63,10 @@ agent = Agent(
     offline=PuntiniRules(),
     has_sessions=True,
     pauses=True,
-    keeps=("carried",),
+    keeps=("pending", "last"),
+    follow=_follow,
+    abort=ABORT,
+    partial=_partial,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

@@ -15,6 +15,7 @@ from interlock.agents.puntini.state import (
     PuntiniState,
     Refused,
     Reported,
+    Resumed,
     Retry,
     Routed,
     SimpleGoal,
@@ -31,10 +32,10 @@ __all__ = ["puntini"]
 
 # fmt: off
 puntini = Graph(
-    "puntini", state=PuntiniState, entry=parse_goal, steps=400,
+    "puntini", state=PuntiniState, entry=parse_goal, steps=600,
     takes=("goal", "session_id"), gives="final_answer", forbids=(GraphStore, Memory, SessionStore),
     nodes=[
-        node(parse_goal, goes={SimpleGoal: route_tool, ComplexGoal: plan_step, Unclear: diagnose}),
+        node(parse_goal, goes={SimpleGoal: route_tool, ComplexGoal: plan_step, Resumed: plan_step, Unclear: diagnose}),
         node(plan_step,  goes={StepPlanned: route_tool, NotPlanned: diagnose}),
         node(route_tool, goes={Routed: call_tool, Refused: diagnose}),
         node(call_tool,  goes={Called: evaluate, NotCalled: diagnose}),

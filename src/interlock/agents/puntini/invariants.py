@@ -8,7 +8,7 @@ from typing import Any
 from interlock.agents.puntini.graph import puntini
 from interlock.agents.puntini.nodes import MAX_RETRIES
 from interlock.capabilities import Human, Model
-from interlock.capabilities.registry import ToolRegistry
+from interlock.capabilities.registry import GraphUndo, ToolRegistry
 from interlock.runtime.proof import Finding, Invariant, Lab
 
 __all__ = ["INVARIANTS"]
@@ -46,7 +46,7 @@ def _step(number: int, tool: str, *, final: bool = False, **args: Any) -> dict[s
 
 async def grants_are_narrow(_lab: Lab) -> Finding:
     """Look for who is granted what."""
-    expected = {Model: {"parse_goal", "plan_step"}, ToolRegistry: {"call_tool"}, Human: {"escalate"}}
+    expected = {Model: {"parse_goal", "plan_step"}, ToolRegistry: {"call_tool"}, Human: {"escalate"}, GraphUndo: {"escalate"}}
     for capability, nodes in expected.items():
         granted = {node.name for node in puntini.nodes.values() if any(capability is grant.capability for grant in node.grants)}
         if granted != nodes:
@@ -56,22 +56,22 @@ async def grants_are_narrow(_lab: Lab) -> Finding:
 
 
 async def a_step_is_whole(lab: Lab) -> Finding:
-    """Let a plan break off in its middle: what succeeded is there, the step that failed is not."""
+    """Let a plan break off in its middle: the step that failed is not there, and what was done before it is taken back."""
+    await lab.observe("Add.", _simple("add_node", label="Task", key="kept"), session="whole", **_ALONE)
     steps = (
-        _step(1, "add_node", label="Task", key="kept"),
+        _step(1, "add_node", label="Task", key="new"),
         _step(2, "add_edge", from_node="kept", to_node="missing", relationship="NEEDS"),
     )
     broken = await lab.observe("Do it.", _complex(3), *steps, *[steps[1]] * MAX_RETRIES, session="whole", **_ALONE)
-    after = await lab.observe("Look.", _simple("cypher_query", query="MATCH (a)-[e]->(b) RETURN count(e)"), session="whole", **_ALONE)
     nodes = await lab.observe("Look.", _simple("query_graph"), session="whole", **_ALONE)
-    for failed, edges, found in zip(broken, after, nodes, strict=True):
+    for failed, found in zip(broken, nodes, strict=True):
         if not failed.result.metadata["escalated"] or len(failed.result.state["done"]) != 1:
             return Finding(False, f"it went {' > '.join(failed.result.path)}")
+        if not failed.result.state["escalation"].taken_back:
+            return Finding(False, "what was done before was not taken back")
         if [one["key"] for one in found.result.state["done"][0].result["nodes"]] != ["kept"]:
             return Finding(False, "the graph is another one")
-        if edges.result.output != "0":
-            return Finding(False, f"there are edges: {edges.result.output}")
-    return Finding(True, "an edge to a node that is missing is an error of its step; the steps before it stay, nothing of it does")
+    return Finding(True, "an edge to a node that is missing is an error of its step, and the node that was added before it is taken back")
 
 
 async def adding_twice_changes_once(lab: Lab) -> Finding:
@@ -138,8 +138,11 @@ async def models_do_not_route(lab: Lab) -> Finding:
 
 
 INVARIANTS: Sequence[Invariant] = (
-    Invariant("only parse_goal and plan_step may ask a model; only call_tool calls tools; only escalate asks a person", grants_are_narrow),
-    Invariant("a step that fails leaves the graph as it was", a_step_is_whole),
+    Invariant(
+        "only parse_goal and plan_step may ask a model; only call_tool calls tools; only escalate asks a person, or takes back",
+        grants_are_narrow,
+    ),
+    Invariant("a step that fails leaves the graph as it was, and a goal that is given up is taken back", a_step_is_whole),
     Invariant("a repeated add leaves the graph as it was", adding_twice_changes_once),
     Invariant("Cypher that writes, loads or calls is refused", raw_writes_are_refused),
     Invariant("unknown tools and wrong arguments are refused before a call", unknown_tools_are_not_called),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from interlock.agents.prompts import Prompts, decide
+from interlock.agents.puntini.asking import UNCLEAR, Stopped, ask, is_abort, question_of, resumption
+from interlock.agents.puntini.commands import is_continue, is_same_goal, is_undo, undoing
 from interlock.agents.puntini.report import report
 from interlock.agents.puntini.spec import (
-    ABORT,
     MORE,
     OPTIONS,
     RETRY,
@@ -18,8 +18,10 @@ from interlock.agents.puntini.spec import (
     Done,
     EscalateContext,
     Failure,
+    Finished,
     GoalSpec,
     ParsedGoal,
+    Pending,
     StepPlan,
     ToolResult,
     ToolSignature,
@@ -36,6 +38,7 @@ from interlock.agents.puntini.state import (
     Refused,
     Remedy,
     Reported,
+    Resumed,
     Retry,
     Routed,
     SimpleGoal,
@@ -45,40 +48,73 @@ from interlock.agents.puntini.state import (
     Unclear,
 )
 from interlock.agents.puntini.told import planning, told_goal, told_step
-from interlock.capabilities import Clock, Human, Model, Patience, Question, ToolRequest
-from interlock.capabilities.registry import ToolCatalogue, ToolRegistry
-from interlock.errors import ModelOutputInvalid, ModelTimeout, ModelUnavailable, ToolInputInvalid
+from interlock.capabilities import Clock, Human, Model, Patience, ToolRequest
+from interlock.capabilities.registry import GraphUndo, ToolCatalogue, ToolRegistry
+from interlock.errors import (
+    ApprovalNeeded,
+    BudgetExceeded,
+    CapabilityError,
+    MatchAmbiguous,
+    ModelError,
+    ToolInputInvalid,
+)
 
-__all__ = ["MAX_RETRIES", "answer", "call_tool", "diagnose", "escalate", "evaluate", "parse_goal", "plan_step", "route_tool"]
+__all__ = [
+    "MAX_RETRIES",
+    "MAX_STEPS",
+    "UNCLEAR",
+    "answer",
+    "call_tool",
+    "diagnose",
+    "escalate",
+    "evaluate",
+    "parse_goal",
+    "plan_step",
+    "route_tool",
+]
 
 MAX_RETRIES = 3
 """How often one step may fail before a person is asked."""
 
+MAX_STEPS = 80
+"""How many steps of a goal one turn does. The rest is done when the person says 'continue'."""
+
 PAUSE_S = 0.2
 """How long to wait before the same call is made again."""
 
-UNCLEAR = "goal_unclear"
-"""The kind of failure that only a person can do something about."""
+_MODEL = (ModelError, BudgetExceeded)
+_PERSONS = frozenset({UNCLEAR, BudgetExceeded.code, MatchAmbiguous.code, ApprovalNeeded.code})
+"""Failures that trying again cannot help."""
 
-_MODEL = (ModelOutputInvalid, ModelTimeout, ModelUnavailable)
 _PROMPTS = Prompts(Path(__file__).with_name("prompts"))
 
 
-async def parse_goal(goal: str, carried: str, *, model: Model, catalogue: ToolCatalogue) -> SimpleGoal | ComplexGoal | Unclear:
-    """Understand what is wanted; the model sees the goal and the names of the tools."""
+async def parse_goal(
+    goal: str, pending: Pending | None, last: Finished | None, *, model: Model, catalogue: ToolCatalogue
+) -> SimpleGoal | ComplexGoal | Resumed | Unclear:
+    """Understand what is wanted; the model sees the goal and the names of the tools. A goal that is not done yet goes on."""
+    goes_on = pending is not None and (is_continue(goal) or is_same_goal(goal, pending.goal))
+    if pending is not None and goes_on and pending.spec is not None:
+        return _resumed(pending)
+    if is_undo(goal) and last is not None:
+        spec, queue = undoing(goal, last)
+        return ComplexGoal(goal_spec=spec, queue=queue, person="", meant=f"Undone: '{last.goal}'.")
+    if (is_undo(goal) or is_continue(goal)) and not goes_on:
+        why = "There is nothing to undo." if is_undo(goal) else "There is nothing to go on with: the last goal is done."
+        return Unclear(goal_spec=None, failures=(_unclear(why),), retry_count=1, person="")
+    said, meant = (pending.said, pending.meant) if pending is not None and goes_on else ("", "")
     names = await catalogue.names()
     try:
-        parsed = (await decide(model, _PROMPTS.asked(told_goal(goal, carried, names), "goal"), ParsedGoal)).value
+        parsed = (await decide(model, _PROMPTS.asked(told_goal(goal, said, names), "goal"), ParsedGoal)).value
     except _MODEL as error:
-        failure = Failure(node="parse_goal", step=0, tool="", error_type=error.code, message=error.message, transient=error.transient)
-        return Unclear(goal_spec=None, failures=(failure,), retry_count=1, person=carried)
+        return Unclear(goal_spec=None, failures=(_failed("parse_goal", error, 0),), retry_count=1, person=said)
     if parsed.goal.requires_human_input or parsed.goal.reply:
-        why = parsed.goal.reply or " ".join(parsed.goal.parsing_notes) or "It needs to be said more clearly."
-        failure = Failure(node="parse_goal", step=0, tool="", error_type=UNCLEAR, message=why)
-        return Unclear(goal_spec=parsed.goal, failures=(failure,), retry_count=1, person=carried)
-    if parsed.goal.is_simple and parsed.tool is not None:
-        return SimpleGoal(goal_spec=parsed.goal, tool_signature=parsed.tool, person=carried)
-    return ComplexGoal(goal_spec=parsed.goal, person=carried)
+        why = parsed.goal.reply or " ".join(parsed.goal.parsing_notes) or parsed.goal.question or "It needs to be said more clearly."
+        return Unclear(goal_spec=parsed.goal, failures=(_unclear(why),), retry_count=1, person=said)
+    if parsed.goal.is_simple and parsed.tool is not None and not parsed.then:
+        return SimpleGoal(goal_spec=parsed.goal, tool_signature=parsed.tool, person=said, meant=meant)
+    queue = () if parsed.tool is None or not parsed.then else (parsed.tool, *parsed.then)
+    return ComplexGoal(goal_spec=parsed.goal, queue=queue, person=said, meant=meant)
 
 
 async def plan_step(
@@ -87,6 +123,8 @@ async def plan_step(
     person: str,
     step_plan: StepPlan | None,
     tool_signature: ToolSignature | None,
+    queue: tuple[ToolSignature, ...],
+    skipped: tuple[str, ...],
     steps: int,
     told: tuple[str, ...],
     failures: tuple[Failure, ...],
@@ -96,18 +134,22 @@ async def plan_step(
     model: Model,
     catalogue: ToolCatalogue,
 ) -> StepPlanned | NotPlanned:
-    """Plan the next step; the model sees more with every attempt. A call that failed by chance is planned again as it was."""
+    """Take the next call that is planned, or plan it; the model sees more with every attempt. A call that failed by chance comes again."""
+    is_final = step_plan is None or step_plan.is_final_step
     if remedy == "repeat" and tool_signature is not None:
         again = step_plan or StepPlan(step_number=steps + 1, tool_signature=tool_signature, is_final_step=True)
-        return StepPlanned(step_plan=again, tool_signature=tool_signature)
+        return StepPlanned(step_plan=again, tool_signature=tool_signature, queue=queue)
+    if remedy == "none" and queue:
+        following = StepPlan(step_number=steps + 1, tool_signature=queue[0], is_final_step=is_final)
+        return StepPlanned(step_plan=following, tool_signature=queue[0], queue=queue[1:])
     names = await catalogue.names()
-    payload = planning(goal, goal_spec, names, person=person, steps=steps, done=told, failures=failures, attempt=retry_count + 1)
+    past = steps + len(skipped)
+    payload = planning(goal, goal_spec, names, person=person, steps=past, done=told, failures=failures, attempt=retry_count + 1)
     try:
         plan = (await decide(model, _PROMPTS.asked(payload, "step"), StepPlan)).value
     except _MODEL as error:
-        failure = Failure(node="plan_step", step=steps, tool="", error_type=error.code, message=error.message, transient=error.transient)
-        return NotPlanned(failures=(failure,), retry_count=retry_count + 1)
-    return StepPlanned(step_plan=plan, tool_signature=plan.tool_signature)
+        return NotPlanned(failures=(_failed("plan_step", error, steps),), retry_count=retry_count + 1)
+    return StepPlanned(step_plan=plan, tool_signature=plan.tool_signature, queue=tuple(plan.then))
 
 
 async def route_tool(tool_signature: ToolSignature | None, steps: int, retry_count: int, *, catalogue: ToolCatalogue) -> Routed | Refused:
@@ -123,6 +165,7 @@ async def route_tool(tool_signature: ToolSignature | None, steps: int, retry_cou
 async def call_tool(
     session_id: str,
     tool_signature: ToolSignature | None,
+    approved: str,
     steps: int,
     retry_count: int,
     *,
@@ -132,7 +175,7 @@ async def call_tool(
     """Call the tool, as one transaction."""
     wanted = tool_signature or ToolSignature(tool_name="")
     begun = await clock.now()
-    came = await registry.call(session_id, ToolRequest(tool=wanted.tool_name, args=wanted.tool_args))
+    came = await registry.call(session_id, ToolRequest(tool=wanted.tool_name, args=wanted.tool_args), approved=approved)
     took = (await clock.now() - begun).total_seconds()
     result = ToolResult(
         tool_name=wanted.tool_name,
@@ -141,6 +184,9 @@ async def call_tool(
         error=came.error,
         error_type=came.code,
         execution_time=took,
+        named=came.named,
+        candidates=came.candidates,
+        approval=came.approval,
     )
     if came.transient:
         failure = _failure_of("call_tool", result, steps, transient=True)
@@ -152,11 +198,22 @@ async def call_tool(
 
 
 async def evaluate(
-    tool_result: ToolResult | None, step_plan: StepPlan | None, steps: int, retry_count: int
+    tool_result: ToolResult | None,
+    step_plan: StepPlan | None,
+    queue: tuple[ToolSignature, ...],
+    steps: int,
+    begun: int,
+    retry_count: int,
 ) -> StepDone | Complete | StepFailed | Exhausted:
     """Look at what came of a step."""
     if tool_result is not None and tool_result.status == "success":
-        return Complete() if step_plan is None or step_plan.is_final_step else StepDone()
+        if not queue and (step_plan is None or step_plan.is_final_step):
+            return Complete()
+        if steps - begun < MAX_STEPS:
+            return StepDone()
+        message = f"One turn does {MAX_STEPS} steps of a goal."
+        failure = Failure(node="evaluate", step=steps, tool="", error_type=BudgetExceeded.code, message=message)
+        return Exhausted(failures=(failure,), retry_count=retry_count)
     failure = _failure_of("evaluate", tool_result or ToolResult(tool_name="", status="error"), steps)
     if retry_count + 1 >= MAX_RETRIES:
         return Exhausted(failures=(failure,), retry_count=retry_count + 1)
@@ -169,7 +226,7 @@ async def diagnose(failures: tuple[Failure, ...], retry_count: int, *, patience:
     signature = signature_of(last)
     alike = [one for one in failures[:-1] if one.step == last.step and signature_of(one) == signature]
     kind = "identical" if alike else "random" if last.transient else "systematic"
-    if alike or last.error_type == UNCLEAR or retry_count >= MAX_RETRIES:
+    if alike or last.error_type in _PERSONS or retry_count >= MAX_RETRIES:
         return GiveUp(diagnosis=Diagnosis(kind=kind, signature=signature, remedy="escalate"))
     if kind == "random":
         await patience.wait(PAUSE_S)
@@ -178,49 +235,99 @@ async def diagnose(failures: tuple[Failure, ...], retry_count: int, *, patience:
 
 
 async def escalate(
+    session_id: str,
     goal: str,
     goal_spec: GoalSpec | None,
     failures: tuple[Failure, ...],
+    tool_signature: ToolSignature | None,
+    queue: tuple[ToolSignature, ...],
+    step_plan: StepPlan | None,
+    skipped: tuple[str, ...],
     done: tuple[Done, ...],
     diagnosis: Diagnosis | None,
     *,
     human: Human,
+    undo: GraphUndo,
 ) -> Escalated:
-    """Ask a person what to do, where one can be asked, and go on unattended where none can."""
+    """Ask a person what to do, where there is something to choose and somebody to be asked. A goal that is given up is taken back."""
     last = failures[-1]
-    unclear = last.error_type == UNCLEAR
-    reason = (
-        f"'{goal}' cannot be done as it is."
-        if unclear
-        else f"Step {len(done) + 1} of '{goal}' does not work out ({_kind(diagnosis, last)})."
+    call = tool_signature if last.tool and last.node != "plan_step" else None
+    stopped = Stopped(goal=goal, spec=goal_spec, failure=last, call=call, queue=queue, plan=step_plan, done=done, skipped=skipped)
+    reason = _reason(stopped, diagnosis)
+    question = question_of(stopped, reason)
+    choice = None if question is None else await ask(human, question)
+    pending = resumption(stopped, choice) if choice is not None else None
+    if stopped.is_budget and goal_spec is not None:
+        pending = stopped.pending(follows=False, queue=queue, is_complete=stopped.is_complete)
+    given_up = pending is None and (choice is None or is_abort(choice))
+    changes = tuple(one.changed for one in done if one.changed is not None and one.changed.count) if given_up else ()
+    undone = await undo.take_back(session_id, changes) if changes else None
+    context = EscalateContext(
+        reason=reason,
+        error=last.message,
+        options=OPTIONS if question is None else question.options,
+        recommended_action=MORE if last.error_type == UNCLEAR else RETRY,
+        was_asked=question is not None,
+        choice=choice,
+        taken_back=undone is not None and undone.error is None,
+        stays="" if undone is None else undone.error or "",
+        left_out=stopped.step if pending is None and choice == SKIP else "",
+        goes_on=pending is not None,
     )
-    recommended = MORE if unclear else RETRY
-    question = Question(text=f"{reason} {last.message}", options=OPTIONS, recommended=recommended)
-    # A reply is the whole answer: whatever is typed next is a new goal.
-    has_reply = goal_spec is not None and bool(goal_spec.reply)
-    choice = None if has_reply else await human.ask(question)
-    if choice is not None and choice.strip().casefold() == MORE:
-        choice = await human.ask(Question(text="What should I know?"))
-    context = EscalateContext(reason=reason, error=last.message, recommended_action=recommended, choice=choice)
-    todo = [] if goal_spec is None else [item.description for item in goal_spec.todo_list]
-    return Escalated(escalation=context, carried=_carried(choice, todo[len(done) :]))
+    return Escalated(escalation=context, pending=pending)
 
 
 async def answer(
     goal: str,
     goal_spec: GoalSpec | None,
+    meant: str,
+    skipped: tuple[str, ...],
     done: tuple[Done, ...],
     failures: tuple[Failure, ...],
     escalation: EscalateContext | None,
+    last: Finished | None,
 ) -> Reported:
     """Report what was asked, what was done, what changed, what failed and why, what is left."""
-    return Reported(final_answer=report(goal, goal_spec, done=done, failures=failures, escalation=escalation))
+    text = report(goal, goal_spec, meant=meant, skipped=skipped, done=done, failures=failures, escalation=escalation)
+    changes = tuple(one.changed for one in done if one.changed is not None and one.changed.count)
+    is_taken_back = escalation is not None and escalation.taken_back
+    return Reported(final_answer=text, last=Finished(goal=goal, changes=changes) if changes and not is_taken_back else last)
 
 
 def signature_of(failure: Failure) -> tuple[str, str, str]:
     """Return what two failures have in common that are the same one again: names and numbers in the message are not part of it."""
     message = re.sub(r"(?s)(?<!\w)'.*?'(?!\w)|\".*?\"", "'…'", failure.message.casefold())  # not the apostrophe of a word
     return failure.tool, failure.error_type, re.sub(r"\d+", "0", message)[:200]
+
+
+def _resumed(pending: Pending) -> Resumed:
+    """Go on with a goal: after the steps that were done, with the calls that are planned."""
+    steps = len(pending.done)
+    planned = pending.queue[0] if pending.queue else None
+    ahead = None if planned is None else StepPlan(step_number=steps + 1, tool_signature=planned, is_final_step=pending.is_complete)
+    return Resumed(
+        goal=pending.goal,
+        goal_spec=pending.spec,
+        step_plan=ahead,
+        queue=pending.queue,
+        skipped=pending.skipped,
+        done=pending.done,
+        steps=steps,
+        begun=steps,
+        told=tuple(told_step(one.call, one.result) for one in pending.done),
+        person=pending.said,
+        meant=pending.meant,
+        approved=pending.approved,
+    )
+
+
+def _unclear(why: str) -> Failure:
+    return Failure(node="parse_goal", step=0, tool="", error_type=UNCLEAR, message=why)
+
+
+def _failed(node: str, error: ModelError | BudgetExceeded, step: int) -> Failure:
+    is_transient = isinstance(error, CapabilityError) and error.transient
+    return Failure(node=node, step=step, tool="", error_type=error.code, message=error.message, transient=is_transient)
 
 
 def _failure_of(node: str, result: ToolResult, step: int, *, transient: bool = False) -> Failure:
@@ -231,20 +338,25 @@ def _failure_of(node: str, result: ToolResult, step: int, *, transient: bool = F
         error_type=result.error_type or "tool_failed",
         message=result.error or "It failed without a reason.",
         transient=transient,
+        named=result.named,
+        candidates=result.candidates,
+        approval=result.approval,
     )
+
+
+def _reason(stopped: Stopped, diagnosis: Diagnosis | None) -> str:
+    """Say in a sentence why the goal does not go on by itself."""
+    if stopped.failure.error_type == UNCLEAR:
+        return ""
+    if stopped.is_budget:
+        return f"'{stopped.goal}' is not done yet."
+    if not stopped.has_others:
+        return "I could not do it."
+    number = len(stopped.done) + len(stopped.skipped) + 1
+    return f"I could not do step {number} of '{stopped.goal}' ({_kind(diagnosis, stopped.failure)})."
 
 
 def _kind(diagnosis: Diagnosis | None, last: Failure) -> str:
     if diagnosis is None or diagnosis.signature != signature_of(last):
         return "too often"
     return {"identical": "the same error again", "random": "not now"}.get(diagnosis.kind, diagnosis.kind)
-
-
-def _carried(choice: str | None, left: Sequence[str]) -> str:
-    """Keep a choice for the next turn, if it is about going on: what is to be skipped by what it is."""
-    said = (choice or "").strip()
-    if said.casefold() == ABORT:
-        return ""
-    if said.casefold() == SKIP:
-        return f"{SKIP}: {left[0]}" if len(left) > 1 else ""
-    return said

@@ -92,7 +92,7 @@ def _parsed(payload: dict[str, Any]) -> ParsedGoal:
         estimated_steps=len(calls),
         parsing_notes=notes,
     )
-    return ParsedGoal(goal=spec, tool=_signature(first) if spec.is_simple else None)
+    return ParsedGoal(goal=spec, tool=_signature(first), then=[_signature(call) for call in calls[1:]])
 
 
 def _planned(payload: dict[str, Any]) -> StepPlan:
@@ -111,7 +111,8 @@ def _planned(payload: dict[str, Any]) -> StepPlan:
     return StepPlan(
         step_number=number,
         tool_signature=_signature(call),
-        is_final_step=is_final,
+        is_final_step=True,
+        then=[_signature(one) for one in calls[number:]],
         next_step_hint="" if is_final else calls[number].says,
         overall_progress=(number - 1) / len(calls),
     )

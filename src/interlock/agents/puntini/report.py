@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
-from interlock.agents.puntini.spec import Done, EscalateContext, Failure, GoalSpec
-from interlock.capabilities.graph_store import Changed, Edge, Node
+from interlock.agents.puntini.spec import ABORT, Done, EscalateContext, Failure, GoalSpec
+from interlock.capabilities.graph_store import Changed, Edge, Node, differing
 
 __all__ = ["report"]
 
+_Kind = TypeVar("_Kind", Node, Edge)
+
 _MOST_ROWS = 50
+_NOTHING = "Nothing in the graph is like that."
 
 
 def report(
-    goal: str, spec: GoalSpec | None, *, done: Sequence[Done], failures: Sequence[Failure], escalation: EscalateContext | None
+    goal: str,
+    spec: GoalSpec | None,
+    *,
+    meant: str,
+    skipped: Sequence[str],
+    done: Sequence[Done],
+    failures: Sequence[Failure],
+    escalation: EscalateContext | None,
 ) -> str:
     """Write the answer of a turn."""
     if spec is not None and spec.reply:
         return spec.reply
-    parts = [*_findings(done), *_changes(done)]
-    if len(done) > 1 or escalation is not None:
+    is_undone = escalation is not None and escalation.taken_back
+    parts = [*_findings(done), *_changes(done, is_undone=is_undone)]
+    if meant:
+        first = parts.pop(0) if parts and "\n" not in parts[0] else ""
+        parts.insert(0, f"{meant} {first}".strip())
+    if len(done) > 1 or (escalation is not None and done):
         parts.insert(0, f"Asked: {goal}")
     told = [failure for failure in failures if escalation is None or failure.message != escalation.error]
     parts += dict.fromkeys(f"On the way: {_told(failure)}" for failure in told)
+    if skipped:
+        parts.append("Left out, as you said:\n" + "\n".join(f"- {step}" for step in skipped))
     if escalation is not None:
-        parts.append(_escalated(escalation))
-    left = _left(spec, done, is_over=escalation is None)
+        parts.append("\n".join(_escalated(goal, escalation, done)))
+    left = _left(spec, len(done) + len(skipped)) if escalation is not None and escalation.goes_on else []
     if left:
         parts.append("Left to do:\n" + "\n".join(f"- {item}" for item in left))
     return "\n\n".join(parts) or f"Nothing had to be changed for '{goal}'."
@@ -42,27 +57,29 @@ def _findings(done: Sequence[Done]) -> Iterable[str]:
 
 def _found(result: Any) -> str:
     if not isinstance(result, dict):
-        return str(result)
+        return _cell(result)
     found = cast("dict[str, Any]", result)
     if "rows" in found:
         return _table(found["columns"], found["rows"], more=bool(found.get("more")))
     nodes = cast("list[dict[str, Any]]", found.get("nodes", []))
     if not nodes:
-        return "Nothing in the graph is like that."
+        return _NOTHING
     names = list(dict.fromkeys(name for node in nodes for name in node["properties"]))
-    rows = [[node["label"], node["key"], *(node["properties"].get(name, "") for name in names)] for node in nodes]
+    rows = [[node["label"], node["key"], *(node["properties"].get(name) for name in names)] for node in nodes]
     return _table(["label", "key", *names], rows, more=bool(found.get("more")))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, more: bool) -> str:
     if not rows:
-        return "Nothing in the graph is like that."
+        return _NOTHING
     if len(columns) == 1 and len(rows) == 1:
-        return _cell(rows[0][0])
+        return "It has no value." if rows[0][0] is None else _cell(rows[0][0])
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     lines += ["| " + " | ".join(_in_table(cell) for cell in row) + " |" for row in rows[:_MOST_ROWS]]
-    if more or len(rows) > _MOST_ROWS:
-        lines.append("\n... and more")
+    if more:
+        lines.append(f"\nThese are the first {min(len(rows), _MOST_ROWS)} of more than {len(rows)} rows.")
+    elif len(rows) > _MOST_ROWS:
+        lines.append(f"\nThese are the first {_MOST_ROWS} of {len(rows)} rows.")
     return "\n".join(lines)
 
 
@@ -71,17 +88,42 @@ def _in_table(value: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """Write a value for a person: a node by its label and key, an edge and a path by their nodes, what is not there as a dash."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "true" if value else "false"
+        case {"label": label, "key": key, "properties": properties}:
+            return f"{_cell(label)} {_cell(key)}{_properties(properties)}"
+        case {"start": {"key": start}, "relationship": relationship, "end": {"key": end}, "properties": properties}:
+            return f"{_cell(start)} -[{relationship}]-> {_cell(end)}{_properties(properties)}"
+        case {"nodes": nodes, "edges": edges}:
+            return _cell(edges or nodes)
+        case dict():
+            return ", ".join(f"{name}: {_cell(item)}" for name, item in cast("dict[str, Any]", value).items())
+        case list():
+            return ", ".join(_cell(item) for item in cast("list[Any]", value))
+        case _:
+            return str(value)
 
 
-def _changes(done: Sequence[Done]) -> Iterable[str]:
+def _changes(done: Sequence[Done], *, is_undone: bool) -> Iterable[str]:
     """Say step by step what was done, and what that changed in all."""
     steps = [(one, list(_lines(one.changed))) for one in done if one.changed is not None]
-    if any(lines for _, lines in steps):
-        yield "\n".join(f"{one.step}. {', '.join(lines) or f'{one.call.tool_name}: it was so already'}" for one, lines in steps)
+    if not any(lines for _, lines in steps):
+        if steps:
+            yield "Nothing changed in the graph: it was so already."
+        return
+    if len(done) == 1 and not is_undone:
+        told = ", ".join(steps[0][1])
+        yield f"{told[0].upper()}{told[1:]}."
+        return
+    if is_undone:
+        yield "Done, and then taken back:"
+    yield "\n".join(f"{one.step}. {', '.join(lines) or f'{one.call.tool_name}: it was so already'}" for one, lines in steps)
+    if not is_undone:
         yield f"Changed in the graph: {', '.join(_counts([one.changed for one, _ in steps if one.changed is not None]))}."
-    elif steps:
-        yield "Nothing changed in the graph: it was so already."
 
 
 def _counts(changed: Sequence[Changed]) -> Iterable[str]:
@@ -94,10 +136,12 @@ def _counts(changed: Sequence[Changed]) -> Iterable[str]:
 
 def _lines(changed: Changed) -> Iterable[str]:
     yield from (f"added {_node(node)}" for node in changed.nodes_added)
-    yield from (f"changed {_node(node)}" for node in changed.nodes_changed)
+    yield from (
+        f"changed {node.label} {node.key}{_new(node, before)}" for node, before in _both(changed.nodes_changed, changed.nodes_before)
+    )
     yield from (f"removed {_node(node)}" for node in changed.nodes_removed)
     yield from (f"added {_edge(edge)}" for edge in changed.edges_added)
-    yield from (f"changed {_edge(edge)}" for edge in changed.edges_changed)
+    yield from (f"changed {_ends(edge)}{_new(edge, before)}" for edge, before in _both(changed.edges_changed, changed.edges_before))
     yield from (f"removed {_edge(edge)}" for edge in changed.edges_removed)
 
 
@@ -106,28 +150,54 @@ def _node(node: Node) -> str:
 
 
 def _edge(edge: Edge) -> str:
-    return f"{edge.start.key} -[{edge.relationship}]-> {edge.end.key}{_properties(edge.properties)}"
+    return f"{_ends(edge)}{_properties(edge.properties)}"
 
 
-def _properties(properties: dict[str, Any]) -> str:
+def _ends(edge: Edge) -> str:
+    return f"{edge.start.key} -[{edge.relationship}]-> {edge.end.key}"
+
+
+def _both(now: Sequence[_Kind], before: Sequence[_Kind]) -> Iterable[tuple[_Kind, _Kind]]:
+    return zip(now, before, strict=True)
+
+
+def _new(now: Node | Edge, before: Node | Edge) -> str:
+    """Say which properties are new, and which are gone."""
+    changed = differing(before, now)
+    said = [f"{name}: {_cell(value)}" if value is not None else f"{name} removed" for name, value in changed.items()]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _properties(properties: Mapping[str, Any]) -> str:
     return f" ({', '.join(f'{name}: {_cell(value)}' for name, value in properties.items())})" if properties else ""
 
 
-def _escalated(escalation: EscalateContext) -> str:
-    lines = [f"I could not do all of it. {escalation.reason} {escalation.error}"]
-    if escalation.choice is None:
-        lines += ["Nobody was there to be asked. What can be done:", *(f"- {option}" for option in escalation.options)]
+def _escalated(goal: str, escalation: EscalateContext, done: Sequence[Done]) -> Iterable[str]:
+    """Say why the goal is not done, and what became of what it had changed."""
+    if escalation.goes_on:
+        is_budget = escalation.choice is None
+        yield f"{escalation.reason} {escalation.error} Say 'continue' to go on." if is_budget else f"You said: {escalation.choice}."
+        return
+    if escalation.choice == ABORT:
+        yield f"Given up, as you said: '{goal}'."
+    elif escalation.left_out:
+        yield f"Left out, as you said: {escalation.left_out}."
     else:
-        lines.append(f"You said: {escalation.choice}")
-    return "\n".join(lines)
+        yield f"{escalation.reason} {escalation.error}".strip()
+    if escalation.was_asked and escalation.choice is None:
+        yield "\n".join(["Nobody was there to be asked. What can be done:", *(f"- {option}" for option in escalation.options)])
+    if escalation.taken_back:
+        yield "What had been changed for it was taken back: the graph is as it was before."
+    elif escalation.stays:
+        yield f"What had been changed for it stays in the graph. It could not be taken back: {escalation.stays}"
+    elif not any(one.changed is not None and one.changed.count for one in done) and escalation.reason:
+        yield "Nothing was changed."
 
 
 def _told(failure: Failure) -> str:
-    return f"{failure.tool or failure.node} failed ({failure.error_type}: {failure.message}) and was tried again."
+    return f"{failure.tool or failure.node} failed and was tried again: {failure.message}"
 
 
-def _left(spec: GoalSpec | None, done: Sequence[Done], *, is_over: bool) -> list[str]:
+def _left(spec: GoalSpec | None, past: int) -> list[str]:
     """List what was planned and is not done."""
-    if spec is None or is_over:
-        return []
-    return [item.description for item in spec.todo_list[len(done) :]]
+    return [] if spec is None else [item.description for item in spec.todo_list[past:]]

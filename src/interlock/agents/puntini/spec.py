@@ -13,6 +13,7 @@ __all__ = [
     "MORE",
     "OPTIONS",
     "RETRY",
+    "RUN",
     "SKIP",
     "ConstraintSpec",
     "Diagnosis",
@@ -20,8 +21,10 @@ __all__ = [
     "EntitySpec",
     "EscalateContext",
     "Failure",
+    "Finished",
     "GoalSpec",
     "ParsedGoal",
+    "Pending",
     "StepPlan",
     "TodoItem",
     "ToolResult",
@@ -67,7 +70,8 @@ class TodoItem(_Record):
 class GoalSpec(_Record):
     """What is wanted.
 
-    `requires_human_input` is a goal that cannot be worked on before a person says more; the notes say why. `reply` is what to say at once
+    `requires_human_input` is a goal that cannot be worked on before a person says more; the notes say why. Such a goal ends in an answer,
+    unless it has a `question` for the person: with `choices`, or about one thing that has to be named. `reply` is what to say at once
     to what is no goal: a greeting, a request that has nothing to do with the graph, words that were not understood. Nobody is asked.
     """
 
@@ -84,6 +88,8 @@ class GoalSpec(_Record):
     confidence: Share = 1.0
     parsing_notes: list[str] = []
     reply: str = ""
+    question: str = ""
+    choices: list[str] = []
 
     @property
     def is_simple(self) -> bool:
@@ -103,18 +109,24 @@ class ToolSignature(_Record):
 
 
 class ParsedGoal(_Record):
-    """What a model makes of a goal; for a simple one with the call that does it."""
+    """What a model makes of a goal; for a simple one with the call that does it.
+
+    For any other goal `tool` is its first call, and `then` are all the calls that follow, where they are known already. Without
+    `tool` the calls are planned step by step.
+    """
 
     goal: GoalSpec
     tool: ToolSignature | None = None
+    then: list[ToolSignature] = []
 
 
 class StepPlan(_Record):
-    """The next step."""
+    """The next step, and in `then` the calls that follow it, where they are known already. The last of these is the final step."""
 
     step_number: Annotated[int, Field(ge=1)]
     tool_signature: ToolSignature
     is_final_step: bool
+    then: list[ToolSignature] = []
     next_step_hint: str = ""
     overall_progress: Share = 0.0
 
@@ -128,6 +140,9 @@ class ToolResult(_Record):
     error: str | None = None
     error_type: str | None = None
     execution_time: float = 0.0
+    named: str = ""
+    candidates: tuple[str, ...] = ()
+    approval: str = ""
 
 
 class Failure(_Record):
@@ -139,6 +154,12 @@ class Failure(_Record):
     error_type: str
     message: str
     transient: bool = False
+    named: str = ""
+    """The name that could be one of several nodes, as it stands in the call."""
+    candidates: tuple[str, ...] = ()
+    """The nodes that it could be, each as 'Label:key'."""
+    approval: str = ""
+    """The exact text that a person has to approve before it is run."""
 
 
 class Diagnosis(_Record):
@@ -159,16 +180,55 @@ class Done(_Record):
 
 
 RETRY, SKIP, ABORT, MORE = "retry with a different approach", "skip this step and continue", "abort", "provide more context"
+RUN = "yes, run it"
 OPTIONS = (RETRY, SKIP, ABORT, MORE)
 """What a person can choose."""
 
 
 class EscalateContext(_Record):
-    """What a person is told, and what was said."""
+    """What a person is told, what was said, and what became of the steps that were done."""
 
     reason: str
     error: str
     options: tuple[str, ...] = OPTIONS
     recommended_action: str = RETRY
+    was_asked: bool = False
+    """Whether there was a question for a person."""
     choice: str | None = None
-    """What the person said; None where nobody could be asked."""
+    """What the person said; None where nobody could be asked, or there was nothing to ask."""
+    taken_back: bool = False
+    """Whether what the goal had changed was undone."""
+    stays: str = ""
+    """Why what the goal had changed was not undone, where that was tried."""
+    left_out: str = ""
+    """The last step, where the person said to leave it out."""
+    goes_on: bool = False
+    """Whether the goal goes on with the next run."""
+
+
+class Pending(_Record):
+    """A goal that goes on in the next run of the session. It is bound to this goal, and dropped when another one comes."""
+
+    goal: str
+    follows: bool
+    """Whether the next run begins at once, because a person has answered. Else it begins when the person asks for it."""
+    said: str = ""
+    """What the person said about this goal; the model is told."""
+    meant: str = ""
+    """What the person said, as a sentence of the report."""
+    spec: GoalSpec | None = None
+    """None where the goal has to be understood anew."""
+    done: tuple[Done, ...] = ()
+    queue: tuple[ToolSignature, ...] = ()
+    is_complete: bool = False
+    """Whether the goal is done when the queue is."""
+    skipped: tuple[str, ...] = ()
+    approved: str = ""
+    """The exact text that the person has approved."""
+
+
+class Finished(_Record):
+    """The last goal that changed the graph, with its changes in their order: what 'undo' takes back."""
+
+    goal: str
+    changes: tuple[Changed, ...]

@@ -6,7 +6,18 @@ import operator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from interlock.agents.puntini.spec import Diagnosis, Done, EscalateContext, Failure, GoalSpec, StepPlan, ToolResult, ToolSignature
+from interlock.agents.puntini.spec import (
+    Diagnosis,
+    Done,
+    EscalateContext,
+    Failure,
+    Finished,
+    GoalSpec,
+    Pending,
+    StepPlan,
+    ToolResult,
+    ToolSignature,
+)
 from interlock.contract import Control, Outcome, Trusted, Untrusted
 
 __all__ = [
@@ -21,6 +32,7 @@ __all__ = [
     "PuntiniState",
     "Refused",
     "Reported",
+    "Resumed",
     "Retry",
     "Routed",
     "SimpleGoal",
@@ -39,17 +51,29 @@ class PuntiniState:
 
     goal: Annotated[str, Untrusted]
     session_id: Annotated[str, Untrusted]
-    carried: Annotated[str, Untrusted] = ""
-    """What a person said in the last turn, for the next one."""
+    pending: Annotated[Pending | None, Untrusted] = None
+    """The goal of an earlier turn that is not done yet."""
+    last: Annotated[Finished | None, Untrusted] = None
+    """The last goal that changed the graph, for 'undo'."""
     person: Annotated[str, Untrusted] = ""
     """What a person said about this goal."""
+    meant: Annotated[str, Untrusted] = ""
+    """The same as a sentence of the report."""
+    approved: Annotated[str, Untrusted] = ""
+    """The exact text that a person has approved; only `escalate` writes it, by `pending`."""
     goal_spec: Annotated[GoalSpec | None, Untrusted] = None
     step_plan: Annotated[StepPlan | None, Untrusted] = None
     tool_signature: Annotated[ToolSignature | None, Untrusted] = None
+    queue: Annotated[tuple[ToolSignature, ...], Untrusted] = ()
+    """The calls that are planned to follow."""
+    skipped: Annotated[tuple[str, ...], Untrusted] = ()
+    """The steps that a person said to leave out."""
     tool_result: Annotated[ToolResult | None, Untrusted] = None
     done: Annotated[tuple[Done, ...], Untrusted, operator.add] = ()
     steps: Annotated[int, Trusted] = 0
     """How many of them there are: most nodes need no more, and what they read is copied."""
+    begun: Annotated[int, Trusted] = 0
+    """How many there were when this turn began."""
     told: Annotated[tuple[str, ...], Untrusted, operator.add] = ()
     """What a model is told of them: texts, which are not copied for every step that is planned."""
     failures: Annotated[tuple[Failure, ...], Untrusted, operator.add] = ()
@@ -66,15 +90,36 @@ class SimpleGoal(Outcome):
     goal_spec: GoalSpec
     tool_signature: ToolSignature
     person: str
-    carried: Literal[""] = ""
+    meant: str
+    pending: None = None
 
 
 class ComplexGoal(Outcome):
-    """A goal that has to be planned step by step."""
+    """A goal that takes several calls: those of the queue, or planned step by step."""
 
     goal_spec: GoalSpec
+    queue: tuple[ToolSignature, ...]
     person: str
-    carried: Literal[""] = ""
+    meant: str
+    pending: None = None
+
+
+class Resumed(Outcome):
+    """The goal of an earlier turn goes on where it stopped."""
+
+    goal: str
+    goal_spec: GoalSpec | None
+    step_plan: StepPlan | None
+    queue: tuple[ToolSignature, ...]
+    skipped: tuple[str, ...]
+    done: tuple[Done, ...]
+    steps: int
+    begun: int
+    told: tuple[str, ...]
+    person: str
+    meant: str
+    approved: str
+    pending: None = None
 
 
 class Unclear(Outcome):
@@ -84,7 +129,7 @@ class Unclear(Outcome):
     failures: tuple[Failure, ...]
     retry_count: int
     person: str
-    carried: Literal[""] = ""
+    pending: None = None
 
 
 class StepPlanned(Outcome):
@@ -92,6 +137,7 @@ class StepPlanned(Outcome):
 
     step_plan: StepPlan
     tool_signature: ToolSignature
+    queue: tuple[ToolSignature, ...]
     remedy: Literal["none"] = "none"
 
 
@@ -148,7 +194,7 @@ class StepFailed(Outcome):
 
 
 class Exhausted(Outcome):
-    """The tool reported an error, and nothing is left to try."""
+    """The tool reported an error and nothing is left to try, or the turn has made as many calls as it may."""
 
     failures: tuple[Failure, ...]
     retry_count: int
@@ -172,10 +218,11 @@ class Escalated(Outcome):
     """A person was asked, if there was one."""
 
     escalation: EscalateContext
-    carried: str
+    pending: Pending | None
 
 
 class Reported(Outcome):
     """What was asked, done, changed, what failed and what is left."""
 
     final_answer: str
+    last: Finished | None
