@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.puntini.spec import ABORT, OPTIONS
+from interlock.agents.puntini.spec import OPTIONS
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -107,39 +107,71 @@ def test_a_turn_waits_and_another_process_goes_on_with_it(interlock: Command, tm
     asked, applied = written(tmp_path / "asked"), written(tmp_path / "applied")
     assert (len(asked), len(applied)) == (4, 1)
 
-    again = interlock("run", "puntini", "Something else.", "--session", "s", "--json", *noting)
-    assert (again.returncode, as_json(again)["error"]["code"]) == (2, "turn_waiting")
+    shown = interlock("run", "puntini", "--session", "s", "--json", *noting)
+    assert as_json(shown)["metadata"]["waiting"] == waiting, "the question can be seen again"
 
-    ran = interlock("run", "puntini", "--session", "s", "--answer", "3", "--json", *noting)
+    ran = interlock("run", "puntini", "--session", "s", "--answer", "2", "--json", *noting)
     answered = as_json(ran)
     assert (ran.returncode, answered["status"], answered["turn"]) == (0, "success", result["turn"])
     assert answered["path"] == [*result["path"], "answer"]
-    assert f"You said: {ABORT}" in answered["output"]
+    assert "Left out, as you said" in answered["output"]
     assert (written(tmp_path / "asked"), written(tmp_path / "applied")) == (asked, applied), "nothing twice"
 
     nothing = interlock("run", "puntini", "--session", "s", "--answer", "3", "--json", *noting)
     assert (nothing.returncode, as_json(nothing)["error"]["code"]) == (2, "nothing_waits")
 
 
-def test_a_person_sees_the_question_its_options_and_how_to_answer(interlock: Command):
-    ran = interlock("run", "puntini", "Tell me a joke", "--session", "s")
+def twins(interlock: Command) -> subprocess.CompletedProcess[str]:
+    """Ask for a change of one of two nodes that have the same name."""
+    interlock("chat", "puntini", "--session", "s", stdin="\n".join([*TWINS, ""]).encode())
+    return interlock("run", "puntini", UNSURE, "--session", "s")
+
+
+def test_a_person_sees_the_question_and_its_answer_is_carried_out_at_once(interlock: Command):
+    ran = twins(interlock)
     assert ran.returncode == 0
-    for number, option in enumerate(OPTIONS, start=1):
-        assert f"  {number}  {option}" in ran.stdout
-    assert "(recommended)" in ran.stdout
+    asked = ["'Design' could be Person Design or Task Design. Which one do you mean?", "  1  Person Design", "  2  Task Design"]
+    assert ran.stdout.splitlines()[:3] == asked
     assert "interlock run puntini --session s --answer TEXT" in ran.stdout
-    plain = interlock("run", "puntini", "--session", "s", "--answer", ABORT)
-    assert "You said: abort" in plain.stdout
+    again = interlock("run", "puntini", "--session", "s")
+    assert again.stdout == ran.stdout, "the question is shown to whoever comes back"
+    answered = interlock("run", "puntini", "--session", "s", "--answer", "the task")
+    assert answered.stdout == "You mean Task Design. Changed Task Design (status: done).\n"
+
+
+def test_run_takes_an_answer_or_a_new_goal_that_ends_the_open_one(interlock: Command):
+    twins(interlock)
+    answered = interlock("run", "puntini", "Person", "--session", "s")
+    assert "Which one do you mean?" in answered.stdout, "the open question comes first"
+    assert answered.stdout.endswith("You mean Person Design. Changed Person Design (status: done).\n")
+    interlock("run", "puntini", "Set the size of Design to 3", "--session", "s")
+    other = interlock("run", "puntini", "Create a task Build", "--session", "s")
+    assert "Which one do you mean?" in other.stdout
+    assert other.stdout.endswith("Added Task Build.\n")
+    assert "The open question is given up: Given up, as you said: 'Set the size of Design to 3'." in other.stderr
+    assert interlock("run", "puntini", "--session", "s", "--answer", "1").returncode == 2
+    interlock("run", "puntini", "Set the size of Design to 3", "--session", "s")
+    ended = interlock("run", "puntini", "--session", "s", "--answer", "abort")
+    assert "Given up, as you said" in ended.stdout
+
+
+def test_a_turn_that_cannot_go_on_keeps_nobody_out(interlock: Command, tmp_path: Path):
+    for way in (("abort",), ("List all tasks",)):
+        twins(interlock)
+        (tmp_path / "data" / "turns" / "puntini-s.waiting").write_text("{}")
+        ran = interlock("run", "puntini", *way, "--session", "s")
+        assert ran.returncode == 0
+        assert not list((tmp_path / "data" / "turns").iterdir())
 
 
 def test_two_processes_that_answer_at_once_are_one(interlock: Command):
-    interlock("run", "puntini", "Tell me a joke", "--session", "s")
+    twins(interlock)
 
     def say(text: str) -> subprocess.CompletedProcess[str]:
         return interlock("run", "puntini", "--session", "s", "--answer", text, "--json")
 
     with ThreadPoolExecutor(2) as pool:
-        ran = list(pool.map(say, ("One.", "Two.")))
+        ran = list(pool.map(say, ("1", "person")))
     results = [as_json(one) for one in ran]
     assert sorted(one["status"] for one in results) == ["error", "success"]
     [refused] = [one["error"]["code"] for one in results if one["status"] == "error"]
@@ -178,24 +210,26 @@ def test_a_graph_whose_file_is_damaged_is_no_question_and_is_left_as_it_is(inter
     assert file.read_bytes() == broken
 
 
-def test_a_chat_shows_the_options_takes_a_number_and_goes_on_by_itself(interlock: Command):
-    said = "\n".join([*TWINS, UNSURE, "1", "4", "I mean the task.", "3", "List all tasks", "/quit", ""])
+def test_a_chat_shows_the_question_takes_an_answer_and_a_new_goal(interlock: Command):
+    said = "\n".join([*TWINS, UNSURE, "2", "Set the size of Design to 3", "List all tasks", "Set the size of Design to 3", ""])
     ran = interlock("chat", "puntini", "--session", "s", stdin=said.encode())
     assert ran.returncode == 0, ran.stderr
-    out = ran.stdout
-    assert out.count("  1  retry with a different approach") == 3, "asked again in each turn that was taken by itself"
-    assert "You said: retry with a different approach" in out
-    assert "What should I know?" in out
-    assert "You said: I mean the task." in out
-    assert "You said: abort" in out
-    assert "--answer" not in out, "one answers by typing"
-    assert "| Task | Design |" in out
+    assert ran.stdout.count("  1  Person Design") == 3
+    assert "You mean Task Design. Changed Task Design (status: done)." in ran.stdout
+    assert "The open question is given up" in ran.stderr
+    assert "--answer" not in ran.stdout, "one answers by typing"
+    assert "| Task | Design | done |" in ran.stdout
+    again = interlock("chat", "puntini", "--session", "s", stdin=b"person\nblah blub\nundo\n")
+    assert "Which one do you mean?" in again.stdout, "the chat begins with what is open"
+    assert "Changed Person Design (size: 3)." in again.stdout
+    assert again.stdout.splitlines()[-1] == "Undone: 'Set the size of Design to 3'. Changed Person Design (size removed)."
 
 
-def test_nobody_to_ask_is_a_setting(interlock: Command):
-    ran = interlock("run", "puntini", "Tell me a joke", "--json", env={"INTERLOCK_HUMAN": "nobody"})
-    assert as_json(ran)["status"] == "success"
-    assert "Nobody was there to be asked." in as_json(ran)["output"]
+def test_a_sentence_that_is_not_understood_does_not_wait(interlock: Command):
+    for human in ("wait", "nobody"):
+        ran = interlock("run", "puntini", "blah blub", "--json", env={"INTERLOCK_HUMAN": human})
+        assert as_json(ran)["status"] == "success"
+        assert "blah" in as_json(ran)["output"]
 
 
 def test_the_graph_of_a_session_is_drawn(interlock: Command, tmp_path: Path):

@@ -465,7 +465,7 @@ async def test_a_turn_does_so_many_steps_of_a_goal():
 
 
 async def test_a_step_that_failed_may_be_tried_so_often():
-    kinds = [type(await evaluated(BAD, PLAN, steps=0, retry_count=retries)) for retries in range(MAX_RETRIES + 2)]
+    kinds: list[type[Any]] = [type(await evaluated(BAD, PLAN, steps=0, retry_count=retries)) for retries in range(MAX_RETRIES + 2)]
     assert kinds == [StepFailed] * (MAX_RETRIES - 1) + [Exhausted] * 3
     for retries in range(5):
         outcome = await evaluated(BAD, PLAN, steps=0, retry_count=retries)

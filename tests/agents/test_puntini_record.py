@@ -13,6 +13,7 @@ import pytest
 from interlock import Interlock, Settings
 from interlock.adapters.people import ScriptedHuman
 from interlock.capabilities import Human
+from interlock.capabilities.graph_store import AddNode, Node
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelUnavailable, RecordInvalid, StoreUnavailable
 from interlock.runtime.events import Event
@@ -53,7 +54,7 @@ async def test_a_turn_is_repeated_on_both_engines_without_the_world(desk: Desk, 
         record = tmp_path / name.replace(" ", "-")
         desk.store.fails = {len(desk.store.applied) + 1: StoreUnavailable("Not now.")} if "not there once" in name else {}
         events: list[Event] = []
-        before = await desk.take("Do it.", *replies, record=record, on_event=events.append, grants={Human: ScriptedHuman("Go on.")})
+        before = await desk.take("Do it.", *replies, record=record, on_event=events.append, grants={Human: ScriptedHuman("abort")})
         applied = len(desk.store.applied)
         for other in ENGINES:
             again: list[Event] = []
@@ -104,9 +105,41 @@ async def test_a_record_is_never_written_over_and_only_its_owners(desk: Desk, tm
     assert len(desk.store.applied) == applied
 
 
+async def test_a_turn_that_follows_an_answer_has_a_record_of_its_own(desk: Desk, tmp_path: Path):
+    given = (many("a", "b"), A, EDGE, EDGE, B)
+    result = await desk.take("Do it.", *given, record=tmp_path / "turn.jsonl", grants={Human: ScriptedHuman("Leave it, add b.")})
+    assert [key for _, key, _ in await desk.nodes()] == ["a", "b"]
+    applied = len(desk.store.applied)
+    for other in ENGINES:
+        first = await nowhere(other, tmp_path).replay(tmp_path / "turn.jsonl")
+        second = await nowhere(other, tmp_path).replay(tmp_path / "turn.2.jsonl")
+        assert (first.differences, second.differences) == ((), ())
+        assert (first.result.path[-2:], second.result.to_json()) == (("escalate", "answer"), result.to_json())
+    assert len(desk.store.applied) == applied
+
+
+async def test_an_answered_turn_that_was_cut_off_is_gone_on_with_and_nothing_is_done_twice(desk: Desk, tmp_path: Path):
+    record = tmp_path / "record"
+    before = await desk.take("Do it.", many("a", "b"), A, EDGE, EDGE, record=record, grants={Human: ScriptedHuman("abort")})
+    assert (before.state["escalation"].taken_back, len(desk.store.applied)) == (True, 2)
+    lines = record.read_text().splitlines(keepends=True)
+    for end in range(1, len(lines)):
+        cut = tmp_path / f"cut-{end}"
+        cut.write_text("".join(lines[:end]))
+        done = sum(json.loads(line).get("entry", {}).get("method") == "apply" for line in lines[:end])
+        if done == 1:
+            await desk.store.store.apply("s", (AddNode(node=Node(label="Task", key="a", properties={"n": 1, "f": 0.5, "l": ["x"]})),))
+        desk.store.applied.clear()
+        model = [many("a", "b"), A, EDGE, EDGE][sum(json.loads(line).get("entry", {}).get("method") == "decide" for line in lines[:end]) :]
+        async with desk.app(*(model or ["never asked"]), grants={Human: ScriptedHuman("abort")}) as app:
+            result = await app.resume(cut)
+        assert (result.status, result.path, len(desk.store.applied)) == ("success", before.path, 2 - done), end
+        assert await desk.nodes() == []
+
+
 async def test_a_turn_that_waits_is_recorded_as_far_as_it_came(desk: Desk, tmp_path: Path):
-    result = await desk.take("Do it.", unclear("Why?"), record=tmp_path / "record", human="wait")
+    result = await desk.take("Do it.", many("a", "b"), A, EDGE, EDGE, record=tmp_path / "record", human="wait")
     assert result.status == "waiting"
     with pytest.raises(RecordInvalid, match="half way"):
         await nowhere(desk.engine, tmp_path).replay(tmp_path / "record")
-    assert (await desk.answer("Because.")).status == "success"
+    assert (await desk.answer("abort")).status == "success"

@@ -96,13 +96,14 @@ class _Given:
         """Take the turn. Where the session waits for a person, its question is shown first, and a text may be the answer to it."""
         waits = Waiting(app, agent, self.session)
         waiting = await waits.find() if self.answer is None else None
-        if waiting is not None and not is_quiet:
-            print_error("This session waits for an answer:")
-            show_result(waiting)
-        has_input = self.text is not None or self.file is not None or self.answer is not None or not _has_no_input()
-        said = self._said() if has_input or waiting is None else ""
-        if waiting is not None and not said.strip():
-            return None if is_quiet else waiting
+        is_given = self.text is not None or self.file is not None or self.answer is not None or not _has_no_input()
+        said = self._said() if is_given or waiting is None else ""
+        if waiting is not None:
+            if not said.strip():
+                return waiting
+            if not is_quiet:
+                print_error("This session waits for an answer:")
+                show_result(waiting)
         with live or contextlib.nullcontext():
             if self.answer is not None or (waiting is not None and self.file is None and is_answer(said, waiting)):
                 return await waits.answer(said, told)

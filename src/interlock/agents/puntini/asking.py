@@ -138,7 +138,7 @@ def resumption(stopped: Stopped, choice: str) -> Pending | None:
     if is_abort(choice):
         return None
     if failure.error_type == UNCLEAR:
-        return stopped.pending(said=choice, meant=f"You said: {choice}.").model_copy(update={"spec": None})
+        return stopped.pending(said=choice, meant=f"You said: {choice.rstrip(' .')}.").model_copy(update={"spec": None})
     if failure.approval and stopped.call is not None:
         return stopped.pending(
             meant="You approved it.", queue=(stopped.call, *stopped.queue), is_complete=stopped.is_complete, approved=failure.approval
@@ -154,7 +154,7 @@ def resumption(stopped: Stopped, choice: str) -> Pending | None:
         said, step = f"{SKIP}: {stopped.step}", stopped.step
         return stopped.pending(said=said, queue=stopped.queue, is_complete=stopped.is_complete, skipped=(step,))
     said = f"{choice}. What failed before: {failure.message}" if choice == RETRY else choice
-    return stopped.pending(said=said, meant="" if choice == RETRY else f"You said: {choice}")
+    return stopped.pending(said=said, meant="" if choice == RETRY else f"You said: {choice.rstrip(' .')}.")
 
 
 def _spoken(ref: str) -> str:

@@ -111,8 +111,7 @@ def _planned(payload: dict[str, Any]) -> StepPlan:
     return StepPlan(
         step_number=number,
         tool_signature=_signature(call),
-        is_final_step=True,
-        then=[_signature(one) for one in calls[number:]],
+        is_final_step=is_final,
         next_step_hint="" if is_final else calls[number].says,
         overall_progress=(number - 1) / len(calls),
     )

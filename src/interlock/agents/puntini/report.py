@@ -175,8 +175,11 @@ def _properties(properties: Mapping[str, Any]) -> str:
 def _escalated(goal: str, escalation: EscalateContext, done: Sequence[Done]) -> Iterable[str]:
     """Say why the goal is not done, and what became of what it had changed."""
     if escalation.goes_on:
-        is_budget = escalation.choice is None
-        yield f"{escalation.reason} {escalation.error} Say 'continue' to go on." if is_budget else f"You said: {escalation.choice}."
+        yield (
+            f"{escalation.reason} {escalation.error} Say 'continue' to go on."
+            if escalation.choice is None
+            else f"You said: {escalation.choice.rstrip(' .')}."
+        )
         return
     if escalation.choice == ABORT:
         yield f"Given up, as you said: '{goal}'."
