@@ -45,12 +45,29 @@ PATTERNS = (
 )
 """What keys and tokens look like."""
 
-POLICY = (
-    r"(?i)\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|above|earlier|all|your)\b.{0,40}\b(?:instructions?|rules?|prompts?)\b",
-    r"(?i)\b(?:show|print|reveal|tell|repeat|give|list)\b.{0,40}\b(?:system prompt|passwords?|api keys?|credentials|card numbers?)\b",
-    r"(?i)\b(?:drop|truncate|delete|wipe|destroy)\b.{0,40}\b(?:tables?|databases?|warehouse|all (?:rows|orders|customers))\b",
+# Where a request begins: at the start of a clause, behind words of politeness. "Did they ask us to delete it?" is a question and none.
+_REQUEST = (
+    r"(?i)(?:^|[.;:!?\n,)]|\band)\s*(?:(?:please|pls|kindly|now|then|and|ok(?:ay)?|hey|hi|hello|just|quickly|go ahead and"
+    r"|(?:can|could|would|will) you|i(?:'d| would)? (?:like|want|need)(?: you)? to|you (?:must|should|have to|need to)|let'?s"
+    r"|your task is to|i order you to|try to)[\s,]+){0,5}"
 )
-"""What analyst refuses to be asked, where nothing else is set."""
+_HELD = r"(?:system prompts?|passwords?|api keys?|credentials|(?:credit )?card numbers?|secret keys?|access tokens?)"
+_NOT_ABOUT = r"(?:(?!\b(?:about|on|regarding|concerning|policy|policies|rules?|handbook|many|number of|count)\b)[^.;?!]){0,60}?"
+_SHOWING = r"(?:show|print|reveal|tell|repeat|give|list|display|output|dump|leak|share|send|export|get|fetch|read|find)\b"
+_THINGS = r"\b(?:tables?|databases?|rows?|records?|orders?|customers?|products?|prices?|accounts?|users?|columns?|stock)\b"
+
+POLICY = (
+    _REQUEST + r"(?:ignore|disregard|forget|override|bypass)\b[^.;?!]{0,60}"
+    r"\b(?:instructions?|rules?|prompts?|polic(?:y|ies)|guidelines?|restrictions?)\b",
+    _REQUEST + _SHOWING + _NOT_ABOUT + rf"\b{_HELD}\b",
+    rf"(?i)\bwhat(?:'s| is| are) (?:your|the|our|their|my) (?:[\w']+ ){{0,2}}?{_HELD}(?! polic)\b",
+    _REQUEST + r"(?:drop|truncate|delete|wipe|destroy|erase|purge|overwrite)\b[^.;?!]{0,60}"
+    r"(?:\b(?:warehouse|data|everything)\b|" + _THINGS + ")",
+    _REQUEST + r"(?:remove|move)\b[^.;?!]{0,40}\b(?:from|out of)\b[^.;?!]{0,20}"
+    r"\b(?:tables?|databases?|warehouse|system|products|orders|customers|order_items)\b",
+    _REQUEST + r"(?:update|alter|insert|rename|modify|change|set|create|add|reset)\b[^.;?!]{0,40}" + _THINGS,
+)
+"""What analyst refuses to be asked, where nothing else is set: acts, and data that nobody is given. Questions about them are answered."""
 
 
 class Settings(BaseSettings):

@@ -47,7 +47,7 @@ from interlock.errors import (
     ToolInputInvalid,
 )
 from interlock.testing import FixedClock, ScriptedModel
-from tests.support.analyst import call, talk, wants
+from tests.support.analyst import call, search, talk, wants
 
 SEARCH = Tool(
     name="search",
@@ -58,6 +58,7 @@ SUM = Tool(name="calculate", description="Calculate.", parameters={"type": "obje
 CONTEXT = UserContext(permissions=("search", "calculate"), tools=(SEARCH, SUM), max_retries=2, window=4)
 REFUSED = UserContext(refusal="it is not allowed")
 FOUND = ToolOutput(id="call-1", tool="search", args={"query": "churn"}, result={"documents": [{"title": "Churn"}], "count": 1})
+LAST = PlannedCall(id="call-9", tool="search", args={"query": "before"})
 EMPTY = ToolOutput(id="call-2", tool="search", args={"query": "zzqx"}, result={"documents": [], "count": 0})
 FAILED = ToolOutput(id="call-3", tool="search", args={"query": "x"}, error="It is out of order.", code="tool_unavailable")
 
@@ -119,9 +120,18 @@ async def enter(
     return await ingress(messages, user, owner, seen, start, profiles=them, policy=them, toolbox=them, clock=FixedClock())
 
 
-async def plan_for(model: ScriptedModel, *, context: UserContext = CONTEXT, retries: int = 0, pad: Scratchpad | None = None) -> Any:
+async def plan_for(
+    model: ScriptedModel,
+    *,
+    context: UserContext = CONTEXT,
+    retries: int = 0,
+    pad: Scratchpad | None = None,
+    outputs: tuple[ToolOutput, ...] = (),
+    parts: tuple[str, ...] = (),
+) -> Any:
     history = (Human(content="Earlier?"), Ai(content="Yes."), Human(content="Now?"))
-    return await planner("Now?", history, "They like tea.", context, not context.refusal, retries, pad or Scratchpad(), model=model)
+    known = (pad or Scratchpad(), "2026-01-01", parts, (), outputs, (LAST,))
+    return await planner("Now?", history, "They like tea.", context, not context.refusal, retries, *known, model=model)
 
 
 async def answer(
@@ -129,7 +139,8 @@ async def answer(
 ) -> Any:
     history = (Human(content="Earlier?"), Ai(content="Yes."), Human(content="Now?"))
     pad = pad or Scratchpad()
-    return await generator("Now?", history, "They like tea.", context, not context.refusal, ask, outputs, pad, model=model)
+    known = (ask, outputs, pad, "2026-01-01", ("Only 2025.",), (LAST,))
+    return await generator("Now?", history, "They like tea.", context, not context.refusal, *known, model=model)
 
 
 def asked(model: ScriptedModel) -> dict[str, Any]:
@@ -281,7 +292,9 @@ async def test_planner_hands_over_what_there_is_to_know():
     told = asked(model)
     assert told["question"] == "Now?"
     assert told["conversation"] == [{"role": "human", "text": "Earlier?"}, {"role": "ai", "text": "Yes."}]
-    assert told["failures"] == [{"tool": "search", "args": {"query": "x"}, "reason": "Nothing."}]
+    assert told["failures"] == [{"part": "", "tool": "search", "args": {"query": "x"}, "reason": "Nothing."}]
+    assert told["today"] == "2026-01-01"
+    assert told["last_calls"] == [{"tool": "search", "args": {"query": "before"}}]
     assert (told["summary"], told["hint"]) == ("They like tea.", "Other words.")
     assert [tool["name"] for tool in told["tools"]] == ["search", "calculate"]
     assert made.tokens_used > 100  # it is guessed by what was said to the model and by it
@@ -341,7 +354,7 @@ def planned(tool: str = "search", *, id: str = "a", **args: Any) -> PlannedCall:
 
 async def test_tool_router_keeps_the_calls_that_can_be_made():
     calls = (planned(query="churn"), planned("calculate", id="b", expression="{{a.count}} + 1"))
-    selected = await tool_router(calls, CONTEXT, Scratchpad())
+    selected = await tool_router(calls, (), CONTEXT, Scratchpad())
     assert (selected.tool_calls, selected.tool_outputs) == (calls, ())
 
 
@@ -366,7 +379,7 @@ async def test_tool_router_keeps_the_calls_that_can_be_made():
 async def test_tool_router_makes_an_error_result_of_a_call_that_cannot_be_made(refused: PlannedCall, code: str):
     pad = Scratchpad(failures=(Failure(call=planned(query="tried", id="before"), reason="Nothing."),))
     good = planned(query="churn", id="good")
-    selected = await tool_router((refused, good), CONTEXT, pad)
+    selected = await tool_router((refused, good), (), CONTEXT, pad)
     assert selected.tool_calls == (good,)
     [output] = selected.tool_outputs
     assert (output.id, output.tool, output.args, output.code, output.result) == (refused.id, refused.tool, refused.args, code, None)
@@ -387,7 +400,7 @@ async def test_tool_router_refuses_a_ring_and_what_hangs_on_it_and_nothing_else(
             WantedCall(id="h", tool="calculate", args={"expression": "{{g}}"}),
         ]
     )
-    selected = await tool_router(calls, CONTEXT, Scratchpad())
+    selected = await tool_router(calls, (), CONTEXT, Scratchpad())
     assert [one.id for one in selected.tool_calls] == ["d", "e"]
     assert [(one.id, one.code) for one in selected.tool_outputs] == [
         *((name, "tool_input_invalid") for name in "abcf"),
@@ -398,7 +411,7 @@ async def test_tool_router_refuses_a_ring_and_what_hangs_on_it_and_nothing_else(
 
 async def test_the_same_call_twice_in_one_plan_is_made_once():
     calls = normalised([WantedCall(tool="search", args={"query": "x"}), WantedCall(tool="search", args={"query": "x"})])
-    selected = await tool_router(calls, CONTEXT, Scratchpad())
+    selected = await tool_router(calls, (), CONTEXT, Scratchpad())
     assert [one.id for one in selected.tool_calls] == ["call-1"]
     assert [one.code for one in selected.tool_outputs] == ["tool_failed"]
 
@@ -607,7 +620,7 @@ async def test_verifier_tells_nothing_from_a_zero(result: Any, empty: bool):  # 
     output = ToolOutput(id="a", tool="t", args={}, result=result)
     assert is_useful(output) is not empty
     told = Told()
-    made = await verifier((output,), Scratchpad(), 0, CONTEXT, progress=told)
+    made = await verifier((output,), (), Scratchpad(), 0, CONTEXT, progress=told)
     assert type(made) is (Lacking if empty else Good)
     assert len(told.events) == int(empty)
 
@@ -615,7 +628,7 @@ async def test_verifier_tells_nothing_from_a_zero(result: Any, empty: bool):  # 
 async def test_verifier_is_content_with_one_useful_output_and_remembers_the_others():
     told = Told()
     old = Scratchpad(failures=(Failure(call=planned(query="old"), reason="Nothing."),), hint="Other words.")
-    made = await verifier((FOUND, EMPTY, FAILED), old, 1, CONTEXT, progress=told)
+    made = await verifier((FOUND, EMPTY, FAILED), (), old, 1, CONTEXT, progress=told)
     assert isinstance(made, Good)
     assert [(one.call.id, one.reason) for one in made.scratchpad.failures] == [
         ("call-2", "It found nothing."),
@@ -625,12 +638,12 @@ async def test_verifier_is_content_with_one_useful_output_and_remembers_the_othe
 
 
 @pytest.mark.parametrize(
-    ("outputs", "why", "word"), [((EMPTY, FAILED), "empty", "Nothing was found"), ((FAILED,), "error", "Every call failed")]
+    ("outputs", "why", "word"), [((EMPTY, FAILED), "empty", "Nothing was found"), ((FAILED,), "error", "Calls failed")]
 )
 async def test_verifier_asks_for_another_plan_and_says_what_to_change(outputs: tuple[ToolOutput, ...], why: str, word: str):
     told = Told()
     old = Scratchpad(failures=(Failure(call=planned(query="old"), reason="Nothing."),))
-    made = await verifier(outputs, old, 1, CONTEXT, progress=told)
+    made = await verifier(outputs, (), old, 1, CONTEXT, progress=told)
     assert isinstance(made, Lacking)
     assert (made.retry_count, made.phase) == (2, "plan")
     assert made.scratchpad.hint.startswith(word)
@@ -640,9 +653,65 @@ async def test_verifier_asks_for_another_plan_and_says_what_to_change(outputs: t
 
 async def test_verifier_announces_no_retry_that_there_will_not_be():
     told = Told()
-    made = await verifier((EMPTY,), Scratchpad(), 2, CONTEXT, progress=told)
+    made = await verifier((EMPTY,), (), Scratchpad(), 2, CONTEXT, progress=told)
     assert isinstance(made, Lacking)
     assert (made.retry_count, told.events) == (3, [])
+
+
+# the parts of a question
+
+PARTS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=8)
+
+
+@given(PARTS, st.lists(st.sampled_from("abcd"), max_size=3, unique=True))
+async def test_a_question_is_answered_only_where_each_of_its_parts_is(found: list[tuple[str, bool]], declared: list[str]):
+    outputs = tuple(
+        ToolOutput(id=f"{at}", tool="search", args={"query": str(at)}, result={"count": int(good), "rows": [1] if good else []}, part=part)
+        for at, (part, good) in enumerate(found)
+    )
+    answered = {part for part, good in found if good}
+    made = await verifier(outputs, tuple(declared), Scratchpad(), 0, CONTEXT, progress=Told())
+    assert isinstance(made, Good) == ({*declared, *(part for part, _ in found)} <= answered)
+    if isinstance(made, Lacking):
+        assert not any(f": {part}." in made.scratchpad.hint for part in answered)
+
+
+async def test_a_part_that_was_found_is_kept_while_the_other_is_planned_again():
+    plan = {**wants(search("churn", part="churn"), search("zzqx", part="tea")), "parts": ["churn", "tea"]}
+    first = await plan_for(ScriptedModel(plan))
+    assert first.parts == ("churn", "tea")
+    good = ToolOutput(id="call-1", tool="search", args={"query": "churn"}, result={"count": 1}, part="churn")
+    empty = ToolOutput(id="call-2", tool="search", args={"query": "zzqx"}, result={"count": 0}, part="tea")
+    lacking = await verifier((good, empty), first.parts, Scratchpad(), 0, CONTEXT, progress=Told())
+    assert isinstance(lacking, Lacking)
+    assert "tea" in lacking.scratchpad.hint
+    assert "churn" not in lacking.scratchpad.hint
+    model = ScriptedModel({**wants(search("green tea", part="tea"), search("churn", part="churn")), "parts": ["tea"]})
+    again = await plan_for(model, retries=1, pad=lacking.scratchpad, outputs=(good, empty), parts=first.parts)
+    assert asked(model)["answered"] == [{"id": "call-1", "part": "churn"}]
+    selected = await tool_router(again.tool_calls, (good, empty), CONTEXT, lacking.scratchpad)
+    assert [one.part for one in selected.tool_calls] == ["tea"]  # what was found is not looked for once more
+    assert selected.tool_outputs[0] == good
+    executed = await tool_executor(selected.tool_calls, (good,), tools=Gateway())
+    ended = await verifier(executed.tool_outputs, again.parts, lacking.scratchpad, 1, CONTEXT, progress=Told())
+    assert isinstance(ended, Good)
+    assert ended.scratchpad.failures == ()
+
+
+async def test_a_call_may_need_what_an_earlier_plan_found():
+    calls = (PlannedCall(id="b", tool="calculate", args={"expression": "{{a.count}} + 1"}, after=("a",)),)
+    kept = ToolOutput(id="a", tool="search", args={"query": "x"}, result={"count": 1})
+    selected = await tool_router(calls, (kept,), CONTEXT, Scratchpad())
+    gateway = Gateway()
+    executed = await tool_executor(selected.tool_calls, selected.tool_outputs, tools=gateway)
+    assert gateway.asked[0].args == {"expression": "1 + 1"}
+    assert [one.id for one in executed.tool_outputs] == ["a", "b"]
+
+
+async def test_a_part_that_the_plan_names_and_no_call_serves_is_planned_again():
+    made = await plan_for(ScriptedModel({**wants(search("churn", part="churn")), "parts": ["churn", "tea"]}))
+    found = ToolOutput(id="call-1", tool="search", args={"query": "churn"}, result={"count": 1}, part="churn")
+    assert isinstance(await verifier((found,), made.parts, Scratchpad(), 0, CONTEXT, progress=Told()), Lacking)
 
 
 # generator
@@ -665,6 +734,9 @@ async def test_generator_answers_from_what_is_useful_and_says_what_it_used():
     told = asked(model)
     assert [one["id"] for one in told["outputs"]] == ["call-1"]
     assert told["conversation"] == [{"role": "human", "text": "Earlier?"}, {"role": "ai", "text": "Yes."}]
+    assert (told["today"], told["notes"]) == ("2026-01-01", ["Only 2025."])
+    assert [one.id for one in made.sources] == ["call-1"]
+    assert (await answer(ScriptedModel("Churn."))).sources == (LAST,)  # an answer without data leaves them as they were
     assert (await answer(ScriptedModel("Churn."), FOUND)).used == ("call-1",)
     assert (await answer(ScriptedModel("Churn."))).used == ()
 

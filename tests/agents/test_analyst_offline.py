@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from interlock.agents.analyst.offline import AnalystRules
 from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary
-from interlock.agents.analyst.reading import Reading, sql_of
 from interlock.capabilities import Message
 from interlock.engine import EngineName
 from tests.support.analyst import LONG, SHORT, app
@@ -35,7 +34,7 @@ RULES = AnalystRules()
 
 def plan(question: str, *earlier: str, tools: Any = TOOLS, **more: Any) -> PlannerDecision:
     conversation = [{"role": "human", "text": text} for text in earlier]
-    payload = {"question": question, "tools": tools, "conversation": conversation, **more}
+    payload = {"question": question, "tools": tools, "conversation": conversation, "today": "2026-01-01", **more}
     return RULES.decide([Message(role="user", text=json.dumps(payload))], PlannerDecision)
 
 
@@ -44,11 +43,16 @@ def planned(question: str, *earlier: str) -> list[tuple[str, Any]]:
     made = plan(question, *earlier)
     if made.ask:
         return [("ask", made.ask)]
-    return [(one.tool, next(iter(one.args.values()), None)) for one in made.tool_calls]
+    return [(one.tool, one.part if one.tool == "bq_query" and one.part != "your query" else one_of(one)) for one in made.tool_calls]
 
 
-def figure(**reading: Any) -> list[tuple[str, Any]]:
-    return [("bq_query", sql_of(Reading(**reading)))]
+def one_of(wanted: Any) -> Any:
+    return next(iter(wanted.args.values()), None)
+
+
+def figure(*parts: str) -> list[tuple[str, Any]]:
+    """The parts of a question that the warehouse answers, in the words of the rules. The numbers are held against counts below."""
+    return [("bq_query", part) for part in parts]
 
 
 def find(*queries: str) -> list[tuple[str, Any]]:
@@ -60,39 +64,39 @@ def calculate(expression: str) -> list[tuple[str, Any]]:
 
 
 QUESTIONS: dict[str, list[tuple[str, Any]]] = {
-    "How many orders were placed in 2025?": figure(measure="orders", year=2025),
-    "HOW MANY ORDERS  WERE\nPLACED IN 2025": figure(measure="orders", year=2025),
-    "How many orders do we have?": figure(measure="orders"),
-    "number of orders in Germany": figure(measure="orders", country="Germany"),
-    "Orders in Q1 2025?": figure(measure="orders", year=2025, quarter=1),
-    "orders in the second quarter of 2024": figure(measure="orders", year=2024, quarter=2),
-    "How many orders in December 2025?": figure(measure="orders", year=2025, month=12),
-    "How many orders were there in May 2024?": figure(measure="orders", year=2024, month=5),
-    "what was the revenue in 2024": figure(measure="revenue", year=2024),
-    "Total revenue": figure(measure="revenue"),
-    "Total sales in France": figure(measure="revenue", country="France"),
-    "How much did we sell in 2025?": figure(measure="revenue", year=2025),
-    "turnover in Office equipment": figure(measure="revenue", category="Office equipment"),
-    "Revenue by country": figure(measure="revenue", group="country"),
-    "revenue per month in 2025": figure(measure="revenue", group="month", year=2025),
-    "revenue by year": figure(measure="revenue", group="year"),
-    "revenue for each category in 2024": figure(measure="revenue", group="category", year=2024),
-    "units by channel": figure(measure="units", group="channel"),
-    "How many items of Chairs were sold in Italy?": figure(measure="units", category="Chairs", country="Italy"),
-    "how many customers do we have": figure(measure="customers"),
-    "how many customers by segment": figure(measure="customers", group="segment"),
-    "How many customers ordered in 2025?": figure(measure="customers", year=2025),
-    "How many products are there?": figure(measure="products"),
-    "how many products in the Lighting category?": figure(measure="products", category="Lighting"),
-    "top 5 products": figure(measure="revenue", group="product", top=5),
-    "top 3 products by units in 2025": figure(measure="units", group="product", top=3, year=2025),
-    "Which country had the highest revenue?": figure(measure="revenue", group="country", top=5),
-    "what is the average order value": figure(measure="average"),
-    "aov by channel": figure(measure="average", group="channel"),
-    "how many orders were cancelled in 2024": figure(measure="orders", status="cancelled", year=2024),
-    "returned orders by country": figure(measure="orders", status="returned", group="country"),
-    "What was the net revenue in 2025?": figure(measure="net", year=2025),
-    "Net sales by country in 2024": figure(measure="net", group="country", year=2024),
+    "How many orders were placed in 2025?": figure("Orders, 2025"),
+    "HOW MANY ORDERS  WERE\nPLACED IN 2025": figure("Orders, 2025"),
+    "How many orders do we have?": figure("Orders"),
+    "number of orders in Germany": figure("Orders, Germany"),
+    "Orders in Q1 2025?": figure("Orders, Q1 2025"),
+    "orders in the second quarter of 2024": figure("Orders, Q2 2024"),
+    "How many orders in December 2025?": figure("Orders, December 2025"),
+    "How many orders were there in May 2024?": figure("Orders, May 2024"),
+    "what was the revenue in 2024": figure("Revenue, 2024"),
+    "Total revenue": figure("Revenue"),
+    "Total sales in France": figure("Revenue, France"),
+    "How much did we sell in 2025?": figure("Revenue, 2025"),
+    "turnover in Office equipment": figure("Revenue, Office equipment"),
+    "Revenue by country": figure("Revenue by country"),
+    "revenue per month in 2025": figure("Revenue by month, 2025"),
+    "revenue by year": figure("Revenue by year"),
+    "revenue for each category in 2024": figure("Revenue by category, 2024"),
+    "units by channel": figure("Units sold by channel"),
+    "How many items of Chairs were sold in Italy?": figure("Units sold, Chairs, Italy"),
+    "how many customers do we have": figure("Customers"),
+    "how many customers by segment": figure("Customers by segment"),
+    "How many customers ordered in 2025?": figure("Customers who ordered, 2025"),
+    "How many products are there?": figure("Products"),
+    "how many products in the Lighting category?": figure("Products, Lighting"),
+    "top 5 products": figure("Revenue by product, highest 5"),
+    "top 3 products by units in 2025": figure("Units sold by product, highest 3, 2025"),
+    "Which country had the highest revenue?": figure("Revenue by country, highest"),
+    "what is the average order value": figure("Average order value"),
+    "aov by channel": figure("Average order value by channel"),
+    "how many orders were cancelled in 2024": figure("Orders, cancelled, 2024"),
+    "returned orders by country": figure("Orders by country, returned"),
+    "What was the net revenue in 2025?": figure("Net revenue, 2025"),
+    "Net sales by country in 2024": figure("Net revenue by country, 2024"),
     "what is net revenue?": find("net revenue"),
     "What is churn?": find("churn"),
     "define return rate": find("return rate"),
@@ -101,10 +105,22 @@ QUESTIONS: dict[str, list[tuple[str, Any]]] = {
     "search for exchange rates": find("exchange rates"),
     "how are returned orders handled": find("returned orders"),
     "fiscal calendar": find("fiscal calendar"),
-    "With which coupon did most customers order?": find("With which coupon did most customers order"),
-    "use nothing with x": find("use nothing with x"),
+    "With which coupon did most customers order?": figure("Customers who ordered by coupon, highest"),
+    "use nothing with x": find("use nothing x"),
+    "How many orders between March and May 2025?": figure("Orders, March 2025 to May 2025"),
+    "how many orders in 2024 and 2025": figure("Orders, 2024 and 2025"),
+    "orders in Germany and France": figure("Orders by country, Germany and France"),
+    "revenue and orders by country": figure("Revenue by country", "Orders by country"),
+    "How many orders were not delivered?": figure("Orders, not delivered"),
+    "what share of orders was cancelled": figure("Cancellation rate"),
+    "top 5 customers": figure("Revenue by customer, highest 5"),
+    "biggest order": figure("Revenue by order, highest"),
+    "How many business customers?": figure("Customers, business"),
+    "How many orders came by the app?": figure("Orders, app"),
+    "How many orders last month?": figure("Orders, December 2025"),
+    "How many orders in Berlin?": figure("Orders, Berlin"),
+    "revenue by country and category": figure("Revenue by country and category"),
     "asdf qwer": find("asdf qwer"),
-    "'; DROP TABLE orders; --": find("'", "DROP TABLE orders", "--"),
     "17.5 * 24": calculate("17.5 * 24"),
     "what is 2 + 2?": calculate("2 + 2"),
     "calculate (1 + 2) * 3 / 4": calculate("(1 + 2) * 3 / 4"),
@@ -112,15 +128,15 @@ QUESTIONS: dict[str, list[tuple[str, Any]]] = {
     "1,000 * 2": calculate("1000 * 2"),
     "use calculate with 3 * 3": calculate("3 * 3"),
     "run search on churn": find("churn"),
-    "20 percent of total sales": [*figure(measure="revenue"), *calculate("20 / 100 * {{call-1.rows.0.0}}")],
+    "20 percent of total sales": [*figure("Revenue"), *calculate("20 / 100 * {{call-1.rows.0.0}}")],
     "What is net revenue; what is 2 + 2; how many orders in 2025?": [
         *find("net revenue"),
         *calculate("2 + 2"),
-        *figure(measure="orders", year=2025),
+        *figure("Orders, 2025"),
     ],
     "What is churn?\nWhat is 3 + 2?": [*find("churn"), *calculate("3 + 2")],
     "What is churn? What is 2 + 2?": [*find("churn"), *calculate("2 + 2")],
-    "how many orders in 2025, and what is churn": [*figure(measure="orders", year=2025), *find("churn")],
+    "how many orders in 2025, and what is churn": [*figure("Orders, 2025"), *find("churn")],
     "SELECT COUNT(*) FROM shop.orders; x": [("bq_query", "SELECT COUNT(*) FROM shop.orders; x")],
     "with x as (select 1)\nselect * from x": [("bq_query", "with x as (select 1)\nselect * from x")],
     "Hello!": [],
@@ -143,25 +159,14 @@ UNCLEAR = {
     "How many orders in Portugal in 2025?": "portugal",
     "How many orders may we expect?": "expect",
     "How many orders since March?": "since",
-    "How many orders between March and May 2025?": "between",
-    "how many orders in 2024 and 2025": "2025",
-    "orders in Germany and France": "germany",
-    "revenue and orders by country": "orders",
-    "How many orders over 100 euros?": "100 euros",
-    "How many orders were not delivered?": "not",
-    "what share of orders was cancelled": "share",
+    "How many orders over 100 euros?": "'100'",
     "average revenue by country": "average",
-    "top 5 customers": "customers",
-    "biggest order": "top",
-    "How many business customers?": "business",
-    "How many orders came by the app?": "app",
-    "How many orders last month?": "last",
-    "How many orders in Berlin?": "berlin",
     "How many orders has customer 17?": "17",
     "In Germany?": "Which figure",
     "2025": "Which figure",
     "by country": "Which figure",
-    "Wie viele Bestellungen gab es 2025?": "Which figure",
+    "Wie viele Bestellungen gab es 2025?": "bestellungen",
+    "'; DROP TABLE orders; --": "'table'",
     "x" * 2001: "2,000 characters",
     "; ".join(f"{number} + 1" for number in range(MAX_CALLS + 1)): f"{MAX_CALLS + 1} questions",
 }
@@ -177,13 +182,13 @@ def test_what_cannot_be_read_is_asked_about_and_not_answered_with_another_figure
 @pytest.mark.parametrize(
     ("earlier", "question", "expected"),
     [
-        (["How many orders in 2025?"], "And in 2024?", figure(measure="orders", year=2024)),
-        (["How many orders in 2025?", "And in 2024?"], "what about France?", figure(measure="orders", year=2024, country="France")),
-        (["Revenue by country in 2025"], "and by month?", figure(measure="revenue", year=2025, group="month")),
-        (["Orders in March 2025"], "And in Q2?", figure(measure="orders", year=2025, quarter=2)),
-        (["Orders in Q1 2025"], "And in 2024?", figure(measure="orders", year=2024, quarter=1)),
-        (["How many orders in 2025?", "What is churn?"], "And in 2024?", figure(measure="orders", year=2024)),
-        (["How many orders in 2025?", "How many customers in Spain?"], "how about Italy", figure(measure="customers", country="Italy")),
+        (["How many orders in 2025?"], "And in 2024?", figure("Orders, 2024")),
+        (["How many orders in 2025?", "And in 2024?"], "what about France?", figure("Orders, France, 2024")),
+        (["Revenue by country in 2025"], "and by month?", figure("Revenue by month, 2025")),
+        (["Orders in March 2025"], "And in Q2?", figure("Orders, Q2 2025")),
+        (["Orders in Q1 2025"], "And in 2024?", figure("Orders, Q1 2024")),
+        (["How many orders in 2025?", "What is churn?"], "And in 2024?", figure("Orders, 2024")),
+        (["How many orders in 2025?", "How many customers in Spain?"], "how about Italy", figure("Customers, Italy")),
     ],
 )
 def test_a_question_that_follows_up_is_read_in_the_light_of_what_came_before(earlier: list[str], question: str, expected: Any):
@@ -191,11 +196,11 @@ def test_a_question_that_follows_up_is_read_in_the_light_of_what_came_before(ear
 
 
 def test_a_follow_up_that_cannot_be_read_repeats_no_earlier_figure():
-    assert planned("And in Portugal?", "How many orders in 2025?") == find("And Portugal")
-    assert planned("Now what is churn?", "How many orders in 2025?") == find("Now what churn")
-    assert planned("And in 2024?") == [
-        ("ask", "Which figure would you like: revenue, orders, customers, units sold or the average order value?")
-    ]
+    [(kind, said)] = planned("And in Portugal?", "How many orders in 2025?")
+    assert (kind, "'portugal'" in said) == ("ask", True)
+    assert planned("Now what is churn?", "How many orders in 2025?") == find("churn")
+    [(kind, said)] = planned("And in 2024?")
+    assert (kind, said.startswith("Which figure")) == ("ask", True)
 
 
 def test_nothing_is_called_that_is_not_offered():
@@ -205,14 +210,14 @@ def test_nothing_is_called_that_is_not_offered():
 
 
 def test_other_words_are_never_the_same_words():
-    failures: list[dict[str, Any]] = [{"tool": "search", "args": {"query": "our attrition in sales"}, "reason": "Nothing."}]
+    failures: list[dict[str, Any]] = [{"part": "a", "tool": "search", "args": {"query": "our attrition in sales"}, "reason": "Nothing."}]
     for _ in range(10):
         made = plan("What is our attrition?", failures=failures)
         if made.next_step == "generate":
             break
         [one] = made.tool_calls
         assert one.args["query"] not in [failure["args"]["query"] for failure in failures]
-        failures.append({"tool": one.tool, "args": one.args, "reason": "Nothing."})
+        failures.append({"part": "a", "tool": one.tool, "args": one.args, "reason": "Nothing."})
     assert 2 <= len(failures) < 10
     assert plan("x", failures=[{"tool": "bq_query", "args": {"sql": "x"}, "reason": "No."}]).next_step == "generate"
 
@@ -392,15 +397,16 @@ FIGURES: dict[str, Callable[[Shop], Any]] = {
 
 def number(text: str) -> Any:
     """Read a figure as it is written in an answer."""
-    plain = text.replace(",", "").strip()
+    plain = text.replace(",", "").removesuffix(" EUR").removesuffix("%").strip()
     return float(plain) if re.fullmatch(r"-?\d+(?:\.\d+)?", plain) else text.strip()
 
 
 def told(output: str) -> Any:
     """Read the figures out of an answer: one, or a table of them."""
-    if not output.startswith("|"):
+    if "\n|" not in output:
         return number(output.partition(": ")[2].removesuffix(" [call-1]"))
-    return [[number(cell) for cell in line.strip("| ").split(" | ")] for line in output.splitlines()[2:] if line.startswith("|")]
+    lines = [line for line in output.splitlines() if line.startswith("|")]
+    return [[number(cell) for cell in line.strip("| ").split(" | ")] for line in lines[2:]]
 
 
 async def test_the_figures_agree_with_the_tables_counted_by_hand(engine: EngineName, folder: Path, shop_path: Path):
@@ -437,11 +443,10 @@ async def test_a_part_of_a_figure_is_calculated_from_it(engine: EngineName, fold
 
 async def test_figures_of_a_time_without_any_are_said_to_be_missing(engine: EngineName, folder: Path):
     async with app(engine, folder, tool_seconds=60.0) as running:
-        none = await running.run("analyst", "How many orders in 2019?", session=f"none-{engine}")
-        assert none.output == "Orders: 0 [call-1]"
-        missing = await running.run("analyst", "What was the revenue in 2019?", session=f"none-{engine}")
-        assert missing.output.startswith("I could not find this out.\n\nNot found:\n- bq_query(SELECT")
-        assert missing.path.count("planner") == 2
+        for question in ("How many orders in 2019?", "What was the revenue in 2019?", "Revenue this year"):
+            none = await running.run("analyst", question, session=f"none-{engine}")
+            assert "from 1 January 2024 to 31 December 2025 only" in none.output
+            assert none.path == SHORT
         denied = await running.run("analyst", "SELECT 1; SELECT 2", session=f"none-{engine}")
         assert denied.status == "success"
         assert denied.output.startswith("I could not find this out.")
@@ -554,7 +559,7 @@ async def test_nonsense_and_attacks_end_in_an_honest_answer(engine: EngineName, 
         "I could not find this out",
         "I answer questions about the demo shop's data by rules",
         "I cannot help with this",
-        "I read one figure",
+        "I did not understand",
     )
     async with app(engine, folder) as running:
         for position, question in enumerate(

@@ -33,8 +33,8 @@ def wants(*calls: Mapping[str, Any]) -> dict[str, Any]:
     return {"next_step": "tool_use", "tool_calls": [dict(call) for call in calls], "reason": "because"}
 
 
-def call(tool: str, *, id: str | None = None, **args: Any) -> dict[str, Any]:  # noqa: A002 - the planner's own word
-    return {"tool": tool, "args": args} | ({} if id is None else {"id": id})
+def call(tool: str, *, id: str | None = None, part: str = "", **args: Any) -> dict[str, Any]:  # noqa: A002 - the planner's own word
+    return {"tool": tool, "args": args} | ({} if id is None else {"id": id}) | ({"part": part} if part else {})
 
 
 def search(query: str, **more: Any) -> dict[str, Any]:

@@ -17,7 +17,8 @@ class Everyday(BaseModel):
     """One input and what a person who knows the right answer accepts as a reply.
 
     `before` are earlier inputs of the same session. `has` must all occur in the reply (each line may give alternatives
-    separated by "|"), `lacks` must not. Both ignore case.
+    separated by "|"), `lacks` must not. Both ignore case. `sql` is an independent query on the agent's demo data, whose
+    result says which values the reply must have; the agent's own test runs it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,6 +29,7 @@ class Everyday(BaseModel):
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     role: str | None = None
+    sql: str | None = None
 
     def faults(self, reply: str) -> list[str]:
         """Say what is wrong with the words of a reply; the kind is for the agent's own test to check."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import sqlite3
 import textwrap
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +35,14 @@ MAX_BYTES = 1024 * 1024
 
 _FORMAT = b"1"  # of the index: with another one it is built anew
 _MAX_WORDS = 16  # of a question are looked for
+_ENOUGH = 0.5  # of the weight of all words, which an article has to have
 _TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
 _HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
 
 # First where the title has all the words: a word that most texts have counts for nothing in bm25, be it ever so much the point.
 _RANKED = f"""
-SELECT article, title, text FROM passages WHERE passages MATCH ?
-ORDER BY rowid IN (SELECT rowid FROM passages WHERE passages MATCH ?) DESC, bm25(passages, {_TITLE}, {_TEXT}), rowid"""  # noqa: S608 - numbers of ours
+SELECT article, title, text, rowid IN (SELECT rowid FROM passages WHERE passages MATCH ?) AS named FROM passages WHERE passages MATCH ?
+ORDER BY named DESC, bm25(passages, {_TITLE}, {_TEXT}), rowid"""  # noqa: S608 - numbers of ours
 
 Query = Annotated[str, Field(max_length=2000, description="what to find out, in a few words")]
 _Seen = tuple[tuple[str, int, int], ...]
@@ -60,6 +62,8 @@ class Collection:
     """What a model is told about searching them."""
     demo: Path
     """Those that are searched where no others are given."""
+    weighs_words: bool = False
+    """Whether a word counts the more the rarer it is. Where customers search, all words count the same."""
 
 
 ARTICLES = Collection(
@@ -78,6 +82,7 @@ DOCUMENTS = Collection(
     description="Search the company's handbook of data (metrics, tables, calendar, policies): the title and the best passage of those "
     "documents that have most words of the query.",
     demo=Path(__file__).parent / "documents",
+    weighs_words=True,
 )
 """What a company tells its analysts."""
 
@@ -113,7 +118,7 @@ class Knowledge:
         if not self._is_current(fingerprint):
             build(self._index, what=what, fill=lambda connection: _fill(connection, fingerprint, self._read()))
         with reading(self._index, what=what) as connection:
-            return _found(connection, asked)
+            return _found(connection, asked, weighs=self._collection.weighs_words)
 
     def _fingerprint(self) -> str:
         """Tell one content of the folder from another; the files are read only if one of them looks changed."""
@@ -156,23 +161,41 @@ class Knowledge:
             yield _article(file.relative_to(self._articles).with_suffix("").as_posix(), text)
 
 
-def _found(connection: sqlite3.Connection, asked: Sequence[str]) -> tuple[int, list[JsonValue]]:
-    """Find the articles that have at least half of the words, the best first, each with its best passage."""
+def _found(connection: sqlite3.Connection, asked: Sequence[str], *, weighs: bool) -> tuple[int, list[JsonValue]]:
+    """Find the articles that are about what is asked, the best first, each with its best passage."""
     # Words are letters and digits only, and quoted: what FTS5 takes for syntax never reaches it.
     quoted = [f'"{word}"' for word in asked]
-    hits: Counter[str] = Counter()
+    scores = _relevant(connection, quoted, weighs=weighs)
+    found: dict[str, tuple[float, int, JsonValue]] = {}
+    named = f"title : ({' AND '.join(quoted)})"
+    for article, title, passage, is_named in connection.execute(_RANKED, (named, " OR ".join(quoted))) if scores else ():
+        if article in scores and article not in found:
+            extra = len(title) if is_named and weighs else 0  # of two titles that have all the words, the shorter one is meant
+            found[article] = (
+                math.inf if is_named else scores[article] * weighs,
+                extra,
+                {"id": article, "title": title, "passage": passage},
+            )
+    ordered = sorted(found.values(), key=lambda one: (-one[0], one[1]))  # those of the same score stay as they are ranked
+    return len(scores), [article for *_, article in ordered[:MAX_ARTICLES]]
+
+
+def _relevant(connection: sqlite3.Connection, quoted: Sequence[str], *, weighs: bool) -> dict[str, float]:
+    """Find the articles that have enough of the words.
+
+    Where words are weighed one counts the more the rarer it is, and most if no article has it. Else an article would be shown
+    for "purple table" because it has the word "table", as half of them do.
+    """
+    (total,) = connection.execute("SELECT COUNT(DISTINCT article) FROM passages").fetchone()
+    scores: defaultdict[str, float] = defaultdict(float)
+    weights = 0.0
     for word in quoted:
-        hits.update(article for (article,) in connection.execute("SELECT DISTINCT article FROM passages WHERE passages MATCH ?", (word,)))
-    enough = {article for article, count in hits.items() if count * 2 >= len(asked)}
-    found: dict[str, JsonValue] = {}
-    for article, title, passage in (
-        connection.execute(_RANKED, (" OR ".join(quoted), f"title : ({' AND '.join(quoted)})")) if enough else ()
-    ):
-        if article in enough and article not in found:
-            found[article] = {"id": article, "title": title, "passage": passage}
-            if len(found) == min(MAX_ARTICLES, len(enough)):
-                break
-    return len(enough), list(found.values())
+        having = [article for (article,) in connection.execute("SELECT DISTINCT article FROM passages WHERE passages MATCH ?", (word,))]
+        weight = math.log((total + 1) / (len(having) + 0.5)) if weighs else 1.0
+        weights += weight
+        for article in having:
+            scores[article] += weight
+    return {article: score for article, score in scores.items() if score >= weights * _ENOUGH}
 
 
 def _looks(file: Path) -> tuple[int, int]:

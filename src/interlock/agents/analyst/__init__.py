@@ -21,7 +21,7 @@ __all__ = ["agent"]
 def _reply(state: Mapping[str, Any]) -> Reply:
     metadata = {
         "used": list(state["used"]),
-        "tools": [{"id": one.id, "tool": one.tool, "code": one.code} for one in state["tool_outputs"]],
+        "tools": [{"id": one.id, "tool": one.tool, "input": one.args, "code": one.code} for one in state["tool_outputs"]],
         "retries": state["retry_count"],
         "tokens_used": state["tokens_used"],
     }
@@ -48,7 +48,7 @@ agent = Agent(
     reply=_reply,
     offline=AnalystRules(),
     has_sessions=True,
-    keeps=("messages", "summary", "session_id", "user_id", "owner", "seen", "tokens_used", "start_time"),
+    keeps=("messages", "summary", "session_id", "user_id", "owner", "seen", "sources", "tokens_used", "start_time"),
     partial=_partial,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,

@@ -35,12 +35,14 @@ def normalised(wanted: Sequence[WantedCall], taken: Iterable[str] = ()) -> tuple
             name, number = f"call-{number}", number + 1
         used.add(name)
         needed = dict.fromkeys(match[1] for text in _texts(one.args) for match in _REFERENCE.finditer(text))
-        calls.append(PlannedCall(id=name, tool=one.tool, args=one.args, after=tuple(needed)))
+        calls.append(PlannedCall(id=name, tool=one.tool, args=one.args, after=tuple(needed), part=one.part.strip()))
     return tuple(calls)
 
 
-def refusals(calls: Sequence[PlannedCall], tools: Sequence[Tool], tried: Iterable[PlannedCall]) -> dict[str, ToolError]:
-    """Find the calls that cannot be made, each with the reason."""
+def refusals(
+    calls: Sequence[PlannedCall], tools: Sequence[Tool], tried: Iterable[PlannedCall], kept: Iterable[str] = ()
+) -> dict[str, ToolError]:
+    """Find the calls that cannot be made, each with the reason. `kept` are the ids of earlier results, which a call may need."""
     offered = {tool.name: tool for tool in tools}
     known = {_same(call) for call in tried}
     refused: dict[str, ToolError] = {}
@@ -49,7 +51,7 @@ def refusals(calls: Sequence[PlannedCall], tools: Sequence[Tool], tried: Iterabl
         if reason is not None:
             refused[call.id] = reason
         known.add(_same(call))
-    _refuse_lost(calls, refused)
+    _refuse_lost(calls, refused, set(kept))
     return refused
 
 
@@ -88,9 +90,8 @@ def _reason(call: PlannedCall, offered: Mapping[str, Tool], known: set[str]) -> 
     return None
 
 
-def _refuse_lost(calls: Sequence[PlannedCall], refused: dict[str, ToolError]) -> None:
+def _refuse_lost(calls: Sequence[PlannedCall], refused: dict[str, ToolError], can_end: set[str]) -> None:
     """Refuse what needs the result of a call that is not made, or, round a corner, its own."""
-    can_end: set[str] = set()
     waiting: list[PlannedCall] = [call for call in calls if call.id not in refused]
     for _ in calls:
         can_end.update(call.id for call in waiting if can_end.issuperset(call.after))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from interlock.agents.analyst.state import (
     came_after,
     marked,
 )
+from interlock.agents.analyst.tables import fitting
 from interlock.agents.prompts import Prompts, decide
 from interlock.capabilities import Clock, Model, Policy, Profiles, Progress, Toolbox, ToolGateway, ToolRequest, Usage
 from interlock.capabilities import Message as Asked
@@ -91,8 +92,15 @@ async def ingress(
         window=verdict.window,
         refusal=verdict.reason,
     )
-    began = (await clock.now()).timestamp() if start_time is None else start_time
-    return Admitted(safety_check=verdict.allowed, user_context=context, question=question, owner=user_id, start_time=began)
+    now = await clock.now()
+    return Admitted(
+        safety_check=verdict.allowed,
+        user_context=context,
+        question=question,
+        today=now.date().isoformat(),
+        owner=user_id,
+        start_time=now.timestamp() if start_time is None else start_time,
+    )
 
 
 async def planner(
@@ -103,6 +111,11 @@ async def planner(
     safety_check: bool,  # noqa: FBT001 - a field of the state
     retry_count: int,
     scratchpad: Scratchpad,
+    today: str,
+    parts: tuple[str, ...],
+    notes: tuple[str, ...],
+    tool_outputs: tuple[ToolOutput, ...],
+    sources: tuple[PlannedCall, ...],
     *,
     model: Model,
 ) -> Simple | Complex:
@@ -116,7 +129,10 @@ async def planner(
             tools=[{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in user_context.tools],
             summary=summary,
             conversation=_recent(messages[:-1], user_context.window),
+            today=today,
             question=question,
+            last_calls=_listed(sources),
+            answered=[{"id": one.id, "part": one.part} for one in tool_outputs if is_useful(one)],
             failures=_failures(scratchpad),
             hint=scratchpad.hint,
         ),
@@ -128,25 +144,37 @@ async def planner(
         return Simple(plan=plan.reason, ask=plan.ask.strip(), tokens_used=tokens)
     if not plan.tool_calls:
         raise ModelOutputInvalid("The planner wants tools and names none.")
-    calls = normalised(plan.tool_calls, taken=[failure.call.id for failure in scratchpad.failures])
-    return Complex(plan=plan.reason, tool_calls=calls, tokens_used=tokens)
+    taken = [*(failure.call.id for failure in scratchpad.failures), *(one.id for one in tool_outputs)]
+    calls = normalised(plan.tool_calls, taken=taken)
+    return Complex(
+        plan=plan.reason,
+        parts=tuple(dict.fromkeys([*parts, *_parts(plan, calls)])),
+        notes=tuple(dict.fromkeys([*notes, *filter(None, map(str.strip, plan.notes))])),
+        tool_calls=calls,
+        tokens_used=tokens,
+    )
 
 
-async def tool_router(tool_calls: tuple[PlannedCall, ...], user_context: UserContext, scratchpad: Scratchpad) -> Selected:
-    """Keep the calls that can be made; the others become error results."""
-    refused = refusals(tool_calls, user_context.tools, [failure.call for failure in scratchpad.failures])
+async def tool_router(
+    tool_calls: tuple[PlannedCall, ...], tool_outputs: tuple[ToolOutput, ...], user_context: UserContext, scratchpad: Scratchpad
+) -> Selected:
+    """Keep the calls that can be made; the others become error results. What earlier plans found stays."""
+    kept = tuple(one for one in tool_outputs if is_useful(one))
+    tried = [*(failure.call for failure in scratchpad.failures), *map(_call, kept)]
+    refused = refusals(tool_calls, user_context.tools, tried, [one.id for one in kept])
     return Selected(
         tool_calls=tuple(call for call in tool_calls if call.id not in refused),
-        tool_outputs=tuple(_failed(call, refused[call.id]) for call in tool_calls if call.id in refused),
+        tool_outputs=(*kept, *(_failed(call, refused[call.id]) for call in tool_calls if call.id in refused)),
     )
 
 
 async def tool_executor(tool_calls: tuple[PlannedCall, ...], tool_outputs: tuple[ToolOutput, ...], *, tools: ToolGateway) -> Executed:
     """Make the calls side by side, each as soon as there is what it needs. One that fails leaves the others alone."""
     made: dict[str, asyncio.Task[ToolOutput]] = {}
+    known = {one.id: one for one in tool_outputs}
 
     async def make(call: PlannedCall) -> ToolOutput:
-        needed = {name: await made[name] for name in call.after}
+        needed = {name: known[name] if name in known else await made[name] for name in call.after}
         lost = next((one.id for one in needed.values() if one.error is not None), None)
         if lost is not None:
             return _output(call, error=f"It needs the result of '{lost}', which failed.", code="tool_failed")
@@ -156,7 +184,7 @@ async def tool_executor(tool_calls: tuple[PlannedCall, ...], tool_outputs: tuple
             return _failed(call, error)
         return _output(call, result=found.result, error=found.error, code=found.code)
 
-    for call in _in_order(tool_calls):
+    for call in _in_order(tool_calls, known):
         made[call.id] = asyncio.ensure_future(make(call))
     try:
         await asyncio.gather(*made.values())
@@ -169,27 +197,28 @@ async def tool_executor(tool_calls: tuple[PlannedCall, ...], tool_outputs: tuple
 
 async def verifier(
     tool_outputs: tuple[ToolOutput, ...],
+    parts: tuple[str, ...],
     scratchpad: Scratchpad,
     retry_count: int,
     user_context: UserContext,
     *,
     progress: Progress,
 ) -> Good | Lacking:
-    """Tell whether there is something to answer from. If not, say what to change, and let the planner try again."""
-    failures = tuple(Failure(call=_call(one), reason=one.error or "It found nothing.") for one in tool_outputs if not is_useful(one))
-    if any(map(is_useful, tool_outputs)):
+    """Look at each part of the question. For those that nothing was found for, say what to change and let the planner try again."""
+    answered = {one.part for one in tool_outputs if is_useful(one)}
+    lacking = [part for part in dict.fromkeys([*parts, *(one.part for one in tool_outputs)]) if part not in answered]
+    lost = [one for one in tool_outputs if not is_useful(one)]
+    earlier = [failure for failure in scratchpad.failures if failure.call.part in lacking]
+    failures = (*earlier, *(Failure(call=_call(one), reason=one.error or "It found nothing.") for one in lost))
+    if not lacking:
         return Good(scratchpad=Scratchpad(failures=failures))
-    failures = (*scratchpad.failures, *failures)
-    is_error = all(one.error is not None for one in tool_outputs)
-    hint = (
-        "Every call failed: correct the arguments, or use another tool."
-        if is_error
-        else "Nothing was found: use other words, fewer conditions or another tool."
-    )
+    is_error = all(one.error is not None for one in lost if one.part in lacking)
+    hint = "Correct the arguments, or use another tool." if is_error else "Use other words, fewer conditions or another tool."
+    which = f"{'Calls failed' if is_error else 'Nothing was found'} for: {'; '.join(filter(None, lacking)) or 'the question'}. {hint}"
     if retry_count < user_context.max_retries:
-        why = "error" if is_error else "empty"
-        await progress.tell("planning_retry", {"status": "planning_retry", "retry": retry_count + 1, "reason": why})
-    return Lacking(scratchpad=Scratchpad(failures=failures, hint=hint), retry_count=retry_count + 1)
+        told: dict[str, JsonValue] = {"status": "planning_retry", "retry": retry_count + 1, "reason": "error" if is_error else "empty"}
+        await progress.tell("planning_retry", told)
+    return Lacking(scratchpad=Scratchpad(failures=failures, hint=which), retry_count=retry_count + 1)
 
 
 async def generator(
@@ -201,21 +230,27 @@ async def generator(
     ask: str,
     tool_outputs: tuple[ToolOutput, ...],
     scratchpad: Scratchpad,
+    today: str,
+    notes: tuple[str, ...],
+    sources: tuple[PlannedCall, ...],
     *,
     model: Model,
 ) -> Generated:
     """Say the answer as it comes, from what the tools found. A refusal and a question back need no model."""
     if not safety_check:
-        return _said(f"I cannot help with this: {user_context.refusal}.")
+        return _said(f"I cannot help with this: {user_context.refusal}.", sources=sources)
     if ask:
-        return _said(ask)
+        return _said(ask, sources=sources)
     useful = [one for one in tool_outputs if is_useful(one)]
     asked = _asked(
         _payload(
             question=question,
+            today=today,
+            notes=notes,
             summary=summary,
             conversation=_recent(messages[:-1], user_context.window),
-            outputs=[{"id": one.id, "tool": one.tool, "args": one.args, "result": _cut(one.result)} for one in useful],
+            outputs=[{"id": one.id, "part": one.part, "tool": one.tool, "args": one.args, "result": _cut(one.result)} for one in useful],
+            last_calls=[] if useful else _listed(sources),
             failures=_failures(scratchpad),
             preferences=user_context.preferences,
         ),
@@ -230,7 +265,12 @@ async def generator(
     cited = {match[1] for match in _CITED.finditer(text)}
     known = [one.id for one in useful]
     used = tuple(name for name in known if name in cited) or tuple(known)
-    return _said(text + _not_found(scratchpad), used=used, tokens=_tokens(usage, asked, text))
+    return _said(
+        text + _not_found(scratchpad),
+        used=used,
+        sources=tuple(_call(one) for one in useful if one.id in used) or sources,
+        tokens=_tokens(usage, asked, text),
+    )
 
 
 async def summarizer(messages: tuple[Message, ...], summary: str, user_context: UserContext, *, model: Model) -> Summarised | Untrimmed:
@@ -247,8 +287,8 @@ async def summarizer(messages: tuple[Message, ...], summary: str, user_context: 
     return Summarised(summary=made.value.summary, messages=(Trim(keep=keep),), seen=marked(messages[-keep:]), tokens_used=tokens)
 
 
-def _said(text: str, *, used: tuple[str, ...] = (), tokens: int = 0) -> Generated:
-    return Generated(messages=(Ai(content=text),), used=used, tokens_used=tokens)
+def _said(text: str, *, sources: tuple[PlannedCall, ...], used: tuple[str, ...] = (), tokens: int = 0) -> Generated:
+    return Generated(messages=(Ai(content=text),), used=used, sources=sources, tokens_used=tokens)
 
 
 def _payload(**data: Any) -> str:
@@ -262,12 +302,18 @@ def _recent(messages: Sequence[Message], window: int) -> list[dict[str, str]]:
 
 
 def _cut(result: JsonValue) -> JsonValue:
+    """Keep what a model gets to read to a size: of a table whole rows, and how many there are."""
+    if (rows := fitting(result, _MOST_FOUND)) is not None:
+        return rows
     text = json.dumps(result, ensure_ascii=False)
     return result if len(text) <= _MOST_FOUND else f"{text[:_MOST_FOUND]} [cut: {len(text):,} characters]"
 
 
 def _failures(scratchpad: Scratchpad) -> list[dict[str, Any]]:
-    return [{"tool": one.call.tool, "args": one.call.args, "reason": one.reason[:_MOST_SAID]} for one in scratchpad.failures]
+    return [
+        {"part": one.call.part, "tool": one.call.tool, "args": one.call.args, "reason": one.reason[:_MOST_SAID]}
+        for one in scratchpad.failures
+    ]
 
 
 def _not_found(scratchpad: Scratchpad) -> str:
@@ -289,20 +335,31 @@ def _tokens(usage: Usage | None, asked: Sequence[Asked], said: str) -> int:
     return sum(len(one.text.encode()) for one in asked) // _BYTES_PER_TOKEN + len(said.encode()) // _BYTES_PER_TOKEN
 
 
-def _in_order(calls: Sequence[PlannedCall]) -> list[PlannedCall]:
-    """Put every call behind those that it needs."""
+def _in_order(calls: Sequence[PlannedCall], known: Iterable[str]) -> list[PlannedCall]:
+    """Put every call behind those that it needs and whose results are not known yet."""
     ordered: dict[str, PlannedCall] = {}
     while len(ordered) < len(calls):
-        ordered |= {call.id: call for call in calls if ordered.keys() >= set(call.after)}
+        ordered |= {call.id: call for call in calls if ordered.keys() >= set(call.after) - set(known)}
     return list(ordered.values())
 
 
+def _parts(plan: PlannerDecision, calls: Sequence[PlannedCall]) -> list[str]:
+    """Return the parts of the question that the calls serve, and those that the plan names and no call serves."""
+    served = list(dict.fromkeys(call.part for call in calls))
+    declared = [part.strip() for part in plan.parts if part.strip()]
+    return [*served, *(part for part in declared if part not in served)] if set(served) <= set(declared) else served
+
+
+def _listed(calls: Sequence[PlannedCall]) -> list[dict[str, Any]]:
+    return [{"tool": call.tool, "args": call.args} for call in calls]
+
+
 def _call(output: ToolOutput) -> PlannedCall:
-    return PlannedCall(id=output.id, tool=output.tool, args=output.args)
+    return PlannedCall(id=output.id, tool=output.tool, args=output.args, part=output.part)
 
 
 def _output(call: PlannedCall, *, result: JsonValue = None, error: str | None = None, code: str | None = None) -> ToolOutput:
-    return ToolOutput(id=call.id, tool=call.tool, args=call.args, result=result, error=error, code=code)
+    return ToolOutput(id=call.id, tool=call.tool, args=call.args, result=result, error=error, code=code, part=call.part)
 
 
 def _failed(call: PlannedCall, error: CapabilityError) -> ToolOutput:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 
+from interlock.agents.analyst.figures import CannotRead, figures
 from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary, WantedCall
-from interlock.agents.analyst.reading import Reading, followed_up, read, sql_of, unread
+from interlock.agents.analyst.reading import Reading, followed_up, read
+from interlock.agents.analyst.tables import table
+from interlock.agents.analyst.talk import ABOUT, answered, talk_in, without_greeting
 from interlock.capabilities import Message, Tool
 from interlock.runtime.rules import Rules
 
@@ -18,72 +23,53 @@ __all__ = ["AnalystRules"]
 
 T = TypeVar("T", bound=BaseModel)
 
-_COUNTRIES = {
-    name.lower(): name
-    for name in ("Austria", "Belgium", "Denmark", "France", "Germany", "Ireland", "Italy", "Netherlands", "Poland", "Spain")
-}
-_CATEGORIES = {
-    name.lower(): name
-    for name in ("Chairs", "Decoration", "Desks", "Lighting", "Office equipment", "Paper", "Stationery", "Storage", "Tables")
-}
-_STATUSES = {name: name for name in ("cancelled", "delivered", "returned", "shipped")}
-
-_GREETING = re.compile(
-    r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|thanks?(?: you)?|thank you|bye|ok(?:ay)?|great|cool)\b[\s\w,]{0,20}[!.]*",
+_SPLIT = re.compile(r" ?(?:;|\?(?=\s|$)|(?<!vs)[.!](?=\s|$)|,? and then )", re.IGNORECASE)
+_JOINED = re.compile(
+    r"(?:,? and |, )(?=(?:what|how|which|calculate|search|define|use|run|explain)\b)",
     re.IGNORECASE,
 )
-_ABILITY = re.compile(r"\b(?:what can you do|who are you|help)\b[^;]{0,20}$", re.IGNORECASE)
-_HISTORY = re.compile(r"\b(?:did i (?:just )?ask|was my (?:first|last|previous) question|have we talked about|so far)\b", re.IGNORECASE)
-_SPLIT = re.compile(r" ?(?:;|\?(?= |$)|,? and then |, and (?=(?:what|how|which|calculate|search|define|use|run)\b))", re.IGNORECASE)
-_SUM = re.compile(r"(?:(?:what(?:'s| is)|calculate|compute|how much is|work out)\s+)?([-+(]*\s*\d[\d\s.,+*/()^%-]*)", re.IGNORECASE)
+_SUM = re.compile(r"(?:(?:what(?:'s| is)|calculate|compute|how much is|work out)\s+)?([-+(]*\s*\d[\d\s.,+*/()^%-]*)=?", re.IGNORECASE)
+_SIGNS = (
+    (r"\bplus\b", "+"),
+    (r"\bminus\b", "-"),
+    (r"\b(?:times|multiplied by)\b|(?<=\d)\s*[x\u00d7]\s*(?=\d)", "*"),
+    (r"\bdivided by\b|\u00f7", "/"),
+)
 _PART = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*(?:%|percent)\s+of\s+(.*)", re.IGNORECASE)
-_SEARCH = re.compile(
-    r"^(?:please\s+)?(?:what (?:does|do|says?) (?:the |our )?(?:handbook|documents?|docs?|policy|policies) say (?:about|on)"
-    r"|search(?: the documents?| the handbook)?(?: for)?|what (?:is|are|does)|define|explain"
-    r"|how (?:is|are|do|does)|tell me about|look up|find)"
+_HANDBOOK = re.compile(
+    r"^(?:please\s+|can you\s+|could you\s+)*(?:what (?:does|do|says?) (?:the |our )?"
+    r"(?:handbook|documents?|docs?|documentation|policy|policies|guidelines?) say (?:about|on)"
+    r"|(?:search|look)(?: (?:in|through))?(?: the| our)? (?:documents?|docs|handbook|documentation)(?: for| about)?"
+    r"|search(?: for)?|look up|define|(?:what(?:'s| is)|give me) the (?:definition|meaning) of|definition of|meaning of)"
     r"\s+(?:the |a |an |our )?(.*)$",
     re.IGNORECASE,
 )
+_DEFINITION = re.compile(
+    r"^(?:please\s+|can you\s+|could you\s+)*"
+    r"(?:what(?:'s| is| are| does| do)|explain(?: to me)?|tell me about|how (?:is|are|do|does))\s+(.*)$",
+    re.IGNORECASE,
+)
+_ASKING = re.compile(r"^(?:who|when|where|why|may|can|is|are|does|do|should|how|was|were|must|am|whose|what|which)\b", re.IGNORECASE)
+_FIRST_WORDS = re.compile(r"^(?:(?:and|now|so|but|ok(?:ay)?|then|also|well)[, ]+)+", re.IGNORECASE)
+_POINTED = re.compile(r"^(?:the|our|total|my|your)\s", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?:select\b|with\s+\w+\s+as\s*\()", re.IGNORECASE)
-_COUNTED = re.compile(r"\b(?:how (?:many|much)|number of|count|total|average)\b", re.IGNORECASE)
-_FOLLOW_UP = re.compile(r"^(?:and|what about|how about|the same|now)\b", re.IGNORECASE)
+_ALL = re.compile(r"\b(?:in total|overall|altogether|do we have|are there|in all)\b", re.IGNORECASE)
 _FILLER = frozenset(
-    [
-        "mean",
-        "means",
-        "meaning",
-        "defined",
-        "definition",
-        "calculated",
-        "computed",
-        "handled",
-        "we",
-        "our",
-        "the",
-        "a",
-        "an",
-        "of",
-        "in",
-        "for",
-        "is",
-        "are",
-        "to",
-        "say",
-        "about",
-        "on",
-    ]
+    """
+    mean means meaning defined definition calculated computed calculate handled measured booked we our the a an of in for is are to
+    say about on how what which do does i you it me us they them at by with and or who may can be where when why this that there
+    please tell explain work works says policy
+    """.split()  # noqa: SIM905 - a list of it would take a screen
 )
 _SYNONYMS = {
     "attrition": "churn", "turnover": "revenue", "sales": "revenue", "returns": "return rate", "refunds": "refund", "clients": "customers",
     "client": "customer", "buyers": "customers", "leaving": "churn", "fx": "exchange rates", "currency": "exchange rates", "vip": "segment",
+    "vat": "value added tax", "clv": "customer lifetime value", "vouchers": "coupons", "aov": "average order value",
+    "gdpr": "personal data", "privacy": "personal data", "profit": "gross margin",
 }  # fmt: skip
-_ABOUT = (
-    "I answer questions about the demo shop's data by rules, without a language model: figures from the warehouse "
-    '("revenue by country in 2025", "top 5 products"), the analytics handbook ("what is net revenue?") and sums ("17.5 * 24"). '
-    "Several questions at once are separated by semicolons."
-)
 _LONGEST_SUMMARY = 2000
 _LONGEST_QUESTION = 2000  # characters that the rules read; some take time that grows with the square of that
+_TABLES = ("customers(", "products(", "orders(", "order_items(")
 
 
 class AnalystRules(Rules):
@@ -108,112 +94,201 @@ class AnalystRules(Rules):
 
 
 def _plan(payload: dict[str, Any]) -> PlannerDecision:
-    failures: list[dict[str, Any]] = payload.get("failures", [])
-    if failures:
-        calls = _other_words(failures)
-        reason = "Nothing was found: other words." if calls else "Nothing else comes to mind."
-        return PlannerDecision(next_step="tool_use" if calls else "generate", tool_calls=calls, reason=reason)
+    if payload.get("failures"):
+        return _plan_again(payload["failures"])
     question: str = payload["question"]
-    if _is_talk(question):
-        return PlannerDecision(next_step="generate", tool_calls=[], reason="It needs no data.")
-    offered = {tool["name"]: tool for tool in payload.get("tools", [])}
-    before = _before(payload)
-    calls: list[WantedCall] = []
+    if talk_in(question) is not None:
+        return _plain("It needs no data.")
     if len(question) > _LONGEST_QUESTION and not _QUERY.match(question):
         return _asking(f"Could you say that in at most {_LONGEST_QUESTION:,} characters? Without a language model I cannot read more.")
-    for part in _parts(question):
-        ask = _add(part, before, offered, calls)
-        if ask:
-            return _asking(ask)
-    calls = [call for call in calls if call.tool in offered]
-    if len(calls) > MAX_CALLS:
-        return _asking(f"These are {len(calls)} questions. Which {MAX_CALLS} of them shall I begin with?")
-    if not calls:
-        return PlannerDecision(next_step="generate", tool_calls=[], reason="There is no tool for it.")
-    return PlannerDecision(
-        next_step="tool_use", tool_calls=calls, reason=f"It takes {', '.join(dict.fromkeys(call.tool for call in calls))}."
-    )
+    planned = _Planned(payload)
+    for part in _parts(question, planned.today):
+        planned.add(part)
+    return planned.decision()
+
+
+def _plain(reason: str) -> PlannerDecision:
+    return PlannerDecision(next_step="generate", tool_calls=[], parts=[], notes=[], reason=reason)
 
 
 def _asking(ask: str) -> PlannerDecision:
-    return PlannerDecision(next_step="generate", tool_calls=[], reason="It is not clear what is asked.", ask=ask)
+    return PlannerDecision(next_step="generate", tool_calls=[], parts=[], notes=[], reason="It is not clear what is asked.", ask=ask)
 
 
-def _is_talk(question: str) -> bool:
-    said = " ".join(question[:_LONGEST_QUESTION].split())
-    return bool(_GREETING.fullmatch(said) or _ABILITY.search(said) or _HISTORY.search(said))
-
-
-def _parts(question: str) -> list[str]:
+def _parts(question: str, today: dt.date) -> list[str]:
     """Take a question apart into those that it is made of; a query is one."""
     if _QUERY.match(question):
         return [question]
-    return [part.strip(" .?!,") for part in _SPLIT.split(" ".join(question.split())) if part.strip(" .?!,")]
+    plain = " ".join(without_greeting(" ".join(question.split())).split())
+    parts = [piece for part in _SPLIT.split(plain) for piece in _pieces(part.strip(" .?!,"), today)]
+    parts = [without_greeting(part.strip(" .?!,")) for part in parts if part.strip(" .?!,")]
+    return [part for part in parts if talk_in(part) is None] or parts
 
 
-def _add(part: str, before: Reading | None, offered: dict[str, Any], calls: list[WantedCall]) -> str:
-    """Add the calls for one part of a question; return what to ask where it is not clear."""
-    named = _call(calls, "bq_query", sql=part) if _QUERY.match(part) else _named_tool(part, offered)
-    share, summed, looked_up = _PART.search(part), _SUM.fullmatch(part), _SEARCH.match(part)
-    reading, left = _read(part), _unread(part)
-    if _FOLLOW_UP.match(part) and before is not None and not left and (reading.narrows or reading.measure is None):
-        reading = followed_up(before, reading)
-    if named is not None:
-        calls.append(named)
-    elif share is not None and _read(share[2]).measure is not None and not _unread(share[2]):
-        figure = _call(calls, "bq_query", sql=sql_of(_read(share[2])))
-        calls += [figure, _call([*calls, figure], "calculate", expression=f"{share[1]} / 100 * {{{{{figure.id}.rows.0.0}}}}")]
-    elif summed is not None and re.search(r"\d\s*[-+*/^%]", summed[1]):
-        calls.append(_call(calls, "calculate", expression=summed[1].replace("^", "**").replace(",", "").strip()))
-    elif not left and reading.measure is not None and (reading.narrows or _COUNTED.search(part)):
-        calls.append(_call(calls, "bq_query", sql=sql_of(reading)))
-    elif looked_up is not None:
-        calls.append(_call(calls, "search", query=_terms(looked_up[1]) or looked_up[1]))
-    elif reading.measure is not None and (reading.narrows or _COUNTED.search(part)):
-        return (
-            "I read one figure at a time, for one year, quarter, month, country, category or status. "
-            f"What do you mean by '{' '.join(left)[:200]}'?"
+def _pieces(part: str, today: dt.date) -> list[str]:
+    """Take apart what 'and' joins, unless it is one question: "how many orders and how much revenue in 2025" is about one year."""
+    pieces = _JOINED.split(part)
+    if len(pieces) == 1:
+        return pieces
+    readings = [read(piece, today) for piece in pieces]
+    is_one = (
+        not read(part, today).left and any(not one.narrows for one in readings) and all(one.has_figure and not one.left for one in readings)
+    )
+    return [part] if is_one else pieces
+
+
+class _Planned:
+    """The calls for the parts of a question, what has to be said before their results, and what has to be asked."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        self._offered = {tool["name"]: tool for tool in payload.get("tools", [])}
+        self.today = dt.date.fromisoformat(payload["today"]) if payload.get("today") else dt.date.min.replace(year=2026)
+        self._before = _before(payload, self.today)
+        self._calls: list[WantedCall] = []
+        self._notes: list[str] = []
+        self._asks: list[str] = []
+        description = self._offered.get("bq_query", {}).get("description", "")
+        self._knows_tables = all(name in description for name in _TABLES) or "Tables:" not in description
+
+    def decision(self) -> PlannerDecision:
+        """Plan all that was understood; what was not is asked where nothing was, and said first where something was."""
+        calls = [call for call in self._calls if call.tool in self._offered]
+        if not calls and self._asks:
+            return _asking("\n\n".join(dict.fromkeys(self._asks)))
+        if not calls:
+            return _plain("There is no tool for it.")
+        if len(calls) > MAX_CALLS:
+            return _asking(f"These are {len(calls)} questions. Which {MAX_CALLS} of them shall I begin with?")
+        return PlannerDecision(
+            next_step="tool_use",
+            tool_calls=calls,
+            parts=list(dict.fromkeys(call.part for call in calls)),
+            notes=list(dict.fromkeys([*self._notes, *self._asks])),
+            reason=f"It takes {', '.join(dict.fromkeys(call.tool for call in calls))}.",
         )
-    elif reading.narrows and reading.measure is None:
-        return "Which figure would you like: revenue, orders, customers, units sold or the average order value?"
-    elif _terms(part):
-        calls.append(_call(calls, "search", query=_terms(part)))
-    return ""
 
+    def add(self, part: str) -> None:
+        """Add the calls for one part of a question."""
+        try:
+            self._add(part)
+        except CannotRead as error:
+            self._asks.append(str(error))
 
-def _call(calls: Sequence[WantedCall], tool: str, **args: JsonValue) -> WantedCall:
-    return WantedCall(id=f"call-{len(calls) + 1}", tool=tool, args=args)
+    def _add(self, part: str) -> None:
+        named = self._call("bq_query", "your query", sql=part) if _QUERY.match(part) else self._named_tool(part)
+        sum_of = _worded(part)
+        share, summed = _PART.search(part), _SUM.fullmatch(sum_of)
+        if named is not None:
+            self._calls.append(named)
+        elif summed is not None and re.search(r"\d\s*[-+*/^%]", summed[1]):
+            expression = summed[1].replace("^", "**").replace(",", "").strip()
+            self._calls.append(self._call("calculate", expression, expression=expression))
+        elif share is not None:
+            self._add_share(share)
+        elif (looked_up := self._looked_up(part)) is not None:
+            self._search(looked_up)
+        else:
+            self._add_figures(part)
 
+    def _add_share(self, share: re.Match[str]) -> None:
+        if re.fullmatch(r"[\d.,]+", share[2]):
+            expression = f"{share[1]} / 100 * {share[2].replace(',', '')}"
+            self._calls.append(self._call("calculate", expression, expression=expression))
+            return
+        made = figures(read(share[2], self.today))
+        if len(made) != 1 or " GROUP BY " in made[0].sql or " UNION " in made[0].sql:
+            raise CannotRead(f"I can take {share[1]}% of one figure at a time. Of which one?")
+        figure = self._call("bq_query", made[0].part, sql=made[0].sql)
+        self._notes += made[0].notes
+        expression = f"{share[1]} / 100 * {{{{{figure.id}.rows.0.0}}}}"
+        self._calls.append(figure)
+        self._calls.append(self._call("calculate", f"{share[1]}% of that", expression=expression))
 
-def _named_tool(part: str, offered: dict[str, Any]) -> WantedCall | None:
-    """Call a tool that is named, with the rest of what is said for the one text that it takes."""
-    found = re.match(r"(?:please\s+)?(?:use|run|call|ask)\s+([\w.-]+)(?:\s+(?:with|for|on|about))?\s*(.*)", part, re.IGNORECASE)
-    if found is None or found[1] not in offered:
+    def _looked_up(self, part: str) -> str | None:
+        """Return what is to be looked up in the documents, where it is that and no figure."""
+        is_continued, part = read(part, self.today).refers, _FIRST_WORDS.sub("", part)
+        handbook = _HANDBOOK.match(part)
+        if handbook is not None:
+            return handbook[1]
+        reading = replace(read(part, self.today), refers=is_continued)
+        defined = _DEFINITION.match(part)
+        if defined is not None and (reading.left or not reading.narrows):
+            is_figure = not reading.left and reading.has_figure and (_POINTED.match(defined[1]) or reading.listed or reading.counted)
+            is_bare = not (reading.periods or reading.groups) and (not reading.filters or defined[0].lower().startswith("how"))
+            return defined[1] if not is_figure and (is_bare or not reading.has_figure) and not self._follows(reading) else None
+        if reading.refers and self._before is not None:
+            return None
+        if reading.left and not (reading.periods or reading.groups or reading.filters) and (not reading.has_figure or _ASKING.match(part)):
+            return part if not part.lower().startswith(("how many", "how much")) else None
         return None
-    properties = offered[found[1]]["parameters"].get("properties")
-    names = list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
-    return WantedCall(tool=found[1], args={names[0]: found[2]} if names and found[2] else {})
+
+    def _follows(self, reading: Reading) -> bool:
+        return self._before is not None and reading.refers and not reading.left
+
+    def _add_figures(self, part: str) -> None:
+        reading = read(part, self.today)
+        if not self._knows_tables:
+            raise CannotRead(
+                "Without a language model I know the demo shop's tables only. Of this warehouse you can ask in SQL: begin with SELECT."
+            )
+        is_elliptic = reading.refers and not _ALL.search(part)
+        if (
+            self._before is not None
+            and not reading.left
+            and (is_elliptic or not reading.has_figure)
+            and (reading.narrows or reading.has_figure)
+        ):
+            if reading.narrows or not re.match(r"now\b", part, re.IGNORECASE):
+                reading = followed_up(self._before, reading)
+        elif not reading.left and not reading.has_figure and not reading.narrows:
+            return  # words that ask for nothing
+        for made in figures(reading):
+            self._notes += made.notes
+            call = self._call("bq_query", made.part, sql=made.sql)
+            self._calls.append(call)
+            if made.changes:
+                first, last = (f"{{{{{call.id}.rows.{row}.1}}}}" for row in (0, 1))
+                change = f"ROUND(({last} - {first}) / {first} * 100, 2)".replace("ROUND", "round")
+                self._calls.append(self._call("calculate", "Change in percent", expression=change))
+
+    def _search(self, text: str) -> None:
+        terms = _terms(text) or text
+        if terms.strip():
+            self._calls.append(self._call("search", text.strip()[:200], query=terms))
+
+    def _call(self, tool: str, part: str, **args: JsonValue) -> WantedCall:
+        return WantedCall(id=f"call-{len(self._calls) + 1}", tool=tool, args=args, part=part)
+
+    def _named_tool(self, part: str) -> WantedCall | None:
+        """Call a tool that is named, with the rest of what is said for the one text that it takes."""
+        found = re.match(r"(?:please\s+)?(?:use|run|call|ask)\s+([\w.-]+)(?:\s+(?:with|for|on|about))?\s*(.*)", part, re.IGNORECASE)
+        if found is None or found[1] not in self._offered:
+            return None
+        properties = self._offered[found[1]]["parameters"].get("properties")
+        names = list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
+        return self._call(found[1], part, **({names[0]: found[2]} if names and found[2] else {}))
 
 
-def _read(text: str) -> Reading:
-    return read(text, countries=_COUNTRIES, categories=_CATEGORIES, statuses=_STATUSES)
+def _worded(part: str) -> str:
+    """Write the words of a sum as signs."""
+    for words, sign in _SIGNS:
+        part = re.sub(words, f" {sign} ", part, flags=re.IGNORECASE)
+    return part
 
 
-def _unread(text: str) -> tuple[str, ...]:
-    return unread(text, countries=_COUNTRIES, categories=_CATEGORIES, statuses=_STATUSES)
-
-
-def _before(payload: dict[str, Any]) -> Reading | None:
+def _before(payload: dict[str, Any], today: dt.date) -> Reading | None:
     """Find what the conversation last asked of the warehouse, what followed up on it included."""
     before: Reading | None = None
     for said in payload.get("conversation", []):
-        for part in _parts(said["text"]) if said["role"] == "human" else ():
-            reading = _read(part)
-            if _unread(part):
+        for part in _parts(said["text"][:_LONGEST_QUESTION], today) if said["role"] == "human" else ():
+            if _QUERY.match(part) or talk_in(part) is not None or _HANDBOOK.match(part):
                 continue
-            if _FOLLOW_UP.match(part) and before is not None and (reading.narrows or reading.measure is None):
+            reading = read(part, today)
+            if reading.left:
+                continue
+            if before is not None and (reading.refers or not reading.has_figure) and (reading.narrows or reading.has_figure):
                 before = followed_up(before, reading)
-            elif reading.measure is not None:
+            elif reading.has_figure:
                 before = reading
     return before
 
@@ -222,63 +297,65 @@ def _terms(text: str) -> str:
     return " ".join(word for word in re.findall(r"[\w'-]+", text) if word.lower() not in _FILLER)
 
 
-def _other_words(failures: list[dict[str, Any]]) -> list[WantedCall]:
-    """Look for the same in other words: those that mean the same, then fewer."""
-    tried = [str(one["args"].get("query", "")) for one in failures if one["tool"] == "search"]
-    if not tried:
-        return []
-    words = tried[-1].split()
-    others = " ".join(_SYNONYMS.get(word.lower(), word) for word in words)
-    for query in (others, " ".join(words[1:]), " ".join(words[:-1])):
-        if query and query not in tried:
-            return [WantedCall(id=f"call-{len(failures) + 1}", tool="search", args={"query": query})]
-    return []
+def _plan_again(failures: list[dict[str, Any]]) -> PlannerDecision:
+    """Look for the same in words that mean the same. Fewer words would find what nobody asked about."""
+    tried = {str(one["args"].get("query", "")).lower() for one in failures if one["tool"] == "search"}
+    calls: list[WantedCall] = []
+    for one in failures:
+        query = str(one["args"].get("query", "")) if one["tool"] == "search" else ""
+        others = " ".join(_SYNONYMS.get(word.lower(), word) for word in query.split())
+        if others and others.lower() not in tried:
+            tried.add(others.lower())
+            calls.append(
+                WantedCall(id=f"call-{len(failures) + len(calls) + 1}", tool="search", args={"query": others}, part=one.get("part", ""))
+            )
+    if not calls:
+        return _plain("Nothing else comes to mind.")
+    parts = list(dict.fromkeys(call.part for call in calls))
+    return PlannerDecision(
+        next_step="tool_use", tool_calls=calls[:MAX_CALLS], parts=parts, notes=[], reason="Nothing was found: other words."
+    )
 
 
 def _answer(payload: dict[str, Any]) -> str:
     question: str = payload["question"]
     outputs: list[dict[str, Any]] = payload.get("outputs", [])
+    notes = "".join(f"{note}\n\n" for note in payload.get("notes", []))
     if outputs:
-        return "\n\n".join(f"{told}{'' if told.endswith(chr(10)) else ' '}[{one['id']}]" for one in outputs for told in [_told(one)])
+        return notes + "\n\n".join(
+            f"{told}{'' if told.endswith(chr(10)) else ' '}[{one['id']}]" for one in outputs for told in [_told(one)]
+        )
     if payload.get("failures"):
-        return "I could not find this out."
-    said = [one["text"] for one in payload.get("conversation", []) if one["role"] == "human"]
-    if _HISTORY.search(question):
-        earlier = [payload["summary"]] if payload.get("summary") else []
-        listed = [*earlier, *(f"- {text}" for text in said)]
-        return "So far you asked:\n" + "\n".join(listed) if listed else "This is the first thing you ask me."
-    if re.match(r"(?:thanks?|thank you|great|cool|ok)", question, re.IGNORECASE):
-        return "You are welcome."
-    greeting = "Hello! " if _GREETING.fullmatch(question.strip()) else ""
-    return f"{greeting}{_ABOUT}"
+        return f"{notes}I could not find this out."
+    kind = talk_in(question)
+    return answered(kind, payload) if kind is not None else ABOUT
 
 
 def _told(output: dict[str, Any]) -> str:
     """Say what a tool found."""
     result: Any = output["result"]
+    part = str(output.get("part") or "")
     match output["tool"], result:
-        case "bq_query", {"columns": [*columns], "rows": [*rows]} if all(isinstance(row, list) for row in rows):
-            return _rows([str(column) for column in columns], rows, result.get("cut"))
+        case "bq_query", {"columns": [*columns], "rows": [*rows]} if rows and all(isinstance(row, list) for row in rows):
+            return _rows([str(column) for column in columns], rows, result, part)
         case "search", {"documents": [{"title": title, "passage": passage}, *_]}:
             return f"{title}: {passage}"
         case "calculate", {"expression": expression, "value": value}:
-            return f"{expression} = {value}"
+            return f"{expression} = {value}" if not part or part == expression else f"{part}: {expression} = {value}"
         case _:
             return f"{output['tool']}: {result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)}"
 
 
-def _rows(columns: list[str], rows: list[list[Any]], cut: str | None) -> str:
+def _rows(columns: list[str], rows: list[list[Any]], result: dict[str, Any], part: str) -> str:
+    told = table(columns, rows)
     if len(rows) == len(columns) == len(rows[0]) == 1:
-        return f"{columns[0].replace('_', ' ').capitalize()}: {_figure(rows[0][0])}"
-    lines = [columns, ["---"] * len(columns), *([_figure(cell) for cell in row] for row in rows)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{table}\n{cut}\n" if cut else f"{table}\n"
-
-
-def _figure(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "" if value is None else str(value).replace("|", "\\|")
-    return f"{value:,}"
+        return f"{part if part and part != 'your query' else columns[0].replace('_', ' ').capitalize()}: {told}"
+    heading = f"{part}:\n\n" if part and part != "your query" else ""
+    shown, count = result.get("shown"), result.get("row_count")
+    told = f"{heading}{told}\n"
+    if shown:
+        told += f"Shown: {shown:,} of {count:,} rows. Ask for the top few or for less, or save all of them with '--csv FILE'.\n"
+    return f"{told}{result['cut']}\n" if result.get("cut") else told
 
 
 def _summary(payload: dict[str, Any]) -> Summary:

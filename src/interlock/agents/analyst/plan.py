@@ -17,12 +17,13 @@ _MAX_SUMMARY = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCall:
-    """A call of a tool. `after` are the calls whose results it needs."""
+    """A call of a tool. `after` are the calls whose results it needs, `part` is the part of the question that it serves."""
 
     id: str
     tool: str
     args: dict[str, JsonValue]
     after: tuple[str, ...] = ()
+    part: str = ""
 
 
 class _Answer(BaseModel):
@@ -35,6 +36,7 @@ class WantedCall(_Answer):
     tool: str
     args: dict[str, JsonValue]
     id: str | None = None
+    part: Annotated[str, Field(description="the part of the question that the call serves, as `parts` names it")] = ""
 
 
 class PlannerDecision(_Answer):
@@ -42,6 +44,17 @@ class PlannerDecision(_Answer):
 
     next_step: Literal["generate", "tool_use"]
     tool_calls: Annotated[list[WantedCall], Field(default_factory=list, max_length=MAX_CALLS)]
+    parts: Annotated[
+        list[str], Field(default_factory=list, max_length=MAX_CALLS, description="the parts of the question, in a few words each")
+    ]
+    notes: Annotated[
+        list[str],
+        Field(
+            default_factory=list,
+            max_length=MAX_CALLS,
+            description="what the answer has to say first: what is left out or taken for granted",
+        ),
+    ]
     reason: str = ""
     ask: Annotated[str, Field(description="a question to the user, where the request is not clear; else empty")] = ""
 

@@ -1,220 +1,399 @@
-"""How the offline rules read a question about the demo warehouse, and the query that they make of it."""
+"""How the offline rules read a question about the demo warehouse: every word is used, changes nothing, or is named as left over."""
 
 from __future__ import annotations
 
+import datetime as dt
+import difflib
 import re
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
-__all__ = ["Reading", "followed_up", "read", "sql_of", "unread"]
+from interlock.agents.analyst.lexicon import PHRASES, UNTOLD, Group, Measure
+from interlock.agents.analyst.periods import Period, join, period_at
 
-Measure = Literal["revenue", "net", "orders", "customers", "products", "units", "average"]
-Group = Literal["country", "city", "category", "month", "quarter", "year", "segment", "status", "channel", "product"]
+__all__ = ["Filter", "Reading", "followed_up", "read"]
 
-_MEASURES: tuple[tuple[Measure, str], ...] = (
-    ("average", r"\baverage (?:order|basket)(?: value| size)?\b|\baov\b|\bmean order value\b"),
-    ("net", r"\bnet (?:revenues?|sales|turnover|earnings?|income)\b"),
-    (
-        "revenue",
-        r"\b(?:revenues?|sales|turnover|earnings?|takings|income)\b|\bhow much (?:did we|have we|was) (?:sell|sold|earn|made?|make)\b",
-    ),
-    ("units", r"\b(?:units?|items?|pieces)\b"),
-    ("orders", r"\borders?\b"),
-    ("customers", r"\b(?:customers?|users?|clients?|buyers?)\b"),
-    ("products", r"\bproducts?\b|\barticles? (?:do we|in the)\b"),
+_WORD = re.compile(
+    r"(?:19|20)\d\d-\d\d(?:-\d\d)?(?!\d)|(?:19|20)\d\d-q[1-4]\b|\d+(?:st|nd|rd|th)\b|\d+(?:[.,]\d+)*"
+    r"|[^\W\d_][\w.-]*\w|\w|(?<=\d) ?[-\u2013] ?(?=\d)|[%&,/<>=]"
 )
-_GROUPS: dict[Group, str] = {
-    "country": r"countr(?:y|ies)",
-    "city": r"cit(?:y|ies)",
-    "category": r"categor(?:y|ies)",
-    "month": r"months?|monthly",
-    "quarter": r"quarters?|quarterly",
-    "year": r"years?|yearly|annual(?:ly)?",
-    "segment": r"segments?",
-    "status": r"status(?:es)?",
-    "channel": r"channels?",
-    "product": r"products?",
+_VALUES = frozenset({"country", "city", "category", "status", "channel", "segment", "coupon"})
+_TIMES = frozenset({"year", "quarter", "month", "week", "day"})
+_NOUNS: dict[str, Measure] = {"product": "products", "customer": "customers", "order": "orders"}
+_PLACES, _GOODS = frozenset({"country", "city"}), frozenset({"category", "product"})
+_LONGEST_PHRASE = max(map(len, PHRASES))
+_LEAST_LETTERS, _LIKENESS = 5, 0.82
+_PLURALS = frozenset({"countries", "cities", "categories", "statuses"}) | {
+    f"{one}s"
+    for one in ("product", "customer", "month", "quarter", "week", "day", "year", "channel", "segment", "order", "coupon", "client")
 }
-_TOPPED: tuple[Group, ...] = ("product", "category", "country")
-_OF_ORDERS: frozenset[Group] = frozenset({"month", "quarter", "year", "status", "channel"})
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
-_TOP = re.compile(r"\b(?:top|best|biggest|largest|highest)\s*(\d{1,2})?\b", re.IGNORECASE)
-_YEAR = re.compile(r"\b(20\d\d)\b")
-_QUARTER = re.compile(r"\bq([1-4])\b|\b(first|second|third|fourth) quarter\b", re.IGNORECASE)
-_ORDINALS = ("first", "second", "third", "fourth")
-_MOST_ROWS = 100
-# Words that change nothing about which figure is meant.
-# fmt: off
-_UNTOLD = frozenset({
-    "a", "about", "all", "altogether", "am", "an", "and", "are", "at", "be", "been", "by", "can", "category", "come", "company",
-    "could", "count", "country", "did", "do", "does", "during", "each", "ever", "every", "far", "find", "for", "from", "generated",
-    "get", "give", "gross", "had", "has", "have", "how", "i", "in", "is", "it", "know", "like", "list", "made", "make", "many",
-    "me", "month", "much", "need", "now", "number", "of", "on", "only", "ordered", "our", "out", "over", "overall", "per", "place",
-    "placed", "please", "quarter", "same", "shop", "show", "so", "sold", "status", "tell", "that", "the", "then", "there", "to",
-    "total", "us", "want", "was", "we", "were", "what", "when", "which", "with", "within", "would", "year", "you",
-})
-# fmt: on
 _DEFAULT_TOP = 5
+_MOST_TOP = 1000
+_FOLLOWS = re.compile(
+    r"^(?:(?:ok(?:ay)?|great|thanks?|cool|so|now|right|alright|yes|hm+|and|but|also),?\s+)*?"
+    r"(?:and|but|also|what about|how about|what of|(?:the )?same (?:for|in|by|with|thing)|(?:the )?same|now|only|just|then|or"
+    r"|instead|make it|make that)\b",
+    re.IGNORECASE,
+)
+_NUMBER_WORDS = {"three": 3, "five": 5, "ten": 10, "two": 2, "four": 4, "six": 6, "seven": 7, "eight": 8, "nine": 9, "twenty": 20}
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Values that a dimension has, or has not. Of a coupon '*' is any, and '' is none."""
+
+    group: str
+    values: tuple[str, ...]
+    is_not: bool = False
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What is asked of the warehouse: a figure, for what, of what, and how many rows of it."""
+    """What is asked of the warehouse, the words that were not understood, and what has to be said before the figure."""
 
-    measure: Measure | None = None
-    group: Group | None = None
-    year: int | None = None
-    quarter: int | None = None
-    month: int | None = None
-    country: str | None = None
-    category: str | None = None
-    status: str | None = None
+    measures: tuple[Measure, ...] = ()
+    groups: tuple[Group, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    periods: tuple[Period, ...] = ()
     top: int | None = None
+    smallest_first: bool = False
+    listed: Group | None = None
+    counted: Group | None = None
+    shares: bool = False
+    changes: bool = False
+    bought: bool = False
+    joined: bool = False
+    refers: bool = False
+    left: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    meant: tuple[str, ...] = field(default=(), compare=False)
+    """Names that a word that is not known looks like."""
+
+    @property
+    def has_figure(self) -> bool:
+        return bool(self.measures or self.listed or self.counted)
 
     @property
     def narrows(self) -> bool:
         """Whether it says anything beside the figure."""
-        return self != Reading(measure=self.measure)
+        return bool(self.groups or self.filters or self.periods or self.top is not None or self.shares or self.changes)
 
 
-def read(question: str, *, countries: dict[str, str], categories: dict[str, str], statuses: dict[str, str]) -> Reading:
-    """Read a question. The words for countries, categories and statuses are the warehouse's own."""
-    said = question.lower()
-    top = _TOP.search(said)
-    group: Group | None = _group(said)
-    measure = _measure(_GROUPED.sub(" ", said) if group is not None else said)
-    if top is not None and group is None:
-        group = next((name for name in _TOPPED if re.search(rf"\b(?:{_GROUPS[name]})\b", said)), None)
-        measure = "revenue" if measure in {"products", "customers"} else measure
-    quarter = _QUARTER.search(said)
-    year = _YEAR.search(said)
-    return Reading(
-        measure=measure,
-        group=group,
-        year=int(year[1]) if year else None,
-        quarter=(int(quarter[1]) if quarter[1] else _ORDINALS.index(quarter[2].lower()) + 1) if quarter else None,
-        month=next((number for number, name in enumerate(_MONTHS, 1) if re.search(rf"\b{name}\b", said) and _is_month(name, said)), None),
-        country=_named(said, countries),
-        category=_named(said, categories),
-        status=_named(said, statuses),
-        top=(int(top[1]) if top[1] else _DEFAULT_TOP) if top else None,
-    )
+@dataclass(frozen=True)
+class _Item:
+    """A phrase that is known, with its kind and what it stands for. A word that is not known has the kind ''."""
+
+    kind: str
+    value: str
+    words: str
+    period: Period | None = None
 
 
-def unread(question: str, *, countries: dict[str, str], categories: dict[str, str], statuses: dict[str, str]) -> tuple[str, ...]:
-    """Find the words of a question that may matter and that the reading does not have: a figure without them would be another one."""
-    reading = read(question, countries=countries, categories=categories, statuses=statuses)
-    said = question.lower()
-    once = [_YEAR, _QUARTER, _TOP]
-    once += [re.compile(rf"\b{_MONTHS[reading.month - 1]}\b")] if reading.month is not None else []
-    for words, value in ((countries, reading.country), (categories, reading.category), (statuses, reading.status)):
-        once += [re.compile(rf"\b{re.escape(word)}\b") for word, meant in words.items() if meant == value]
-    once += [re.compile(rf"\b(?:{_GROUPS[reading.group]})\b")] if reading.group is not None else []
-    for pattern in once:
-        said = pattern.sub(" ", said, count=1)
-    for name, words in _MEASURES:
-        if name == reading.measure:
-            said = re.sub(words, " ", said)
-    left = dict.fromkeys(word for word in re.findall(r"\w[\w'-]*|[%<>=]", said) if word not in _UNTOLD)
-    if reading.top is not None and reading.group is None:
-        left.setdefault("top")
-    return tuple(left)
+def read(question: str, today: dt.date) -> Reading:
+    """Read a question."""
+    follows = _FOLLOWS.match(question.strip()) is not None
+    reader = _Reader(_items(_words(question), today))
+    reading = reader.reading()
+    return replace(reading, refers=reading.refers or follows)
 
 
 def followed_up(before: Reading, now: Reading) -> Reading:
     """Read a question in the light of the one before it: what it does not say stays as it was."""
-    said = {name: value for name, value in vars(now).items() if value is not None}
-    if {"year", "quarter", "month"} & said.keys():
-        before = replace(before, quarter=None, month=None) if "year" not in said else replace(before, year=None)
-    return replace(before, **said)
+    kept = [one for one in before.filters if not any(_replaces(new.group, one.group) for new in now.filters)]
+    made = replace(before, filters=(*kept, *now.filters), left=now.left, notes=now.notes, meant=now.meant, refers=False)
+    if now.periods:
+        made = replace(made, periods=tuple(_in_light(before.periods, one) for one in now.periods))
+    if now.has_figure:
+        made = replace(made, measures=now.measures, listed=now.listed, counted=now.counted, bought=now.bought, joined=now.joined)
+    if now.groups or now.top is not None:
+        made = replace(made, groups=now.groups or before.groups, top=now.top, smallest_first=now.smallest_first)
+    return replace(made, shares=now.shares or before.shares, changes=now.changes or before.changes)
 
 
-def sql_of(reading: Reading) -> str:
-    """Write the query for a reading."""
-    value, alias = _VALUES[reading.measure or "orders"]
-    tables = _tables(reading)
-    where = " AND ".join(_conditions(reading))
-    grouped = _COLUMNS[reading.group] if reading.group is not None else None
-    select = f"SELECT {value} AS {alias}" if grouped is None else f"SELECT {grouped} AS {reading.group}, {value} AS {alias}"
-    query = f"{select} FROM {tables}{f' WHERE {where}' if where else ''}"
-    if grouped is None:
-        return query
-    by_time = reading.group in {"month", "quarter", "year"} and reading.top is None
-    order = reading.group if by_time else f"{alias} DESC, {reading.group}"
-    return f"{query} GROUP BY {reading.group} ORDER BY {order} LIMIT {reading.top or _MOST_ROWS}"
+def _replaces(new: str, old: str) -> bool:
+    return new == old or {new, old} <= _PLACES or {new, old} <= _GOODS
 
 
-_GROUPED = re.compile(rf"\b(?:by|per|for each|in each|of each)\s+(?:{'|'.join(_GROUPS.values())})\b")
-
-_VALUES: dict[Measure, tuple[str, str]] = {
-    "revenue": ("ROUND(SUM(i.quantity * i.unit_price), 2)", "revenue"),
-    "net": ("ROUND(SUM(i.quantity * i.unit_price), 2)", "net_revenue"),
-    "average": ("ROUND(SUM(i.quantity * i.unit_price) / COUNT(DISTINCT o.order_id), 2)", "average_order_value"),
-    "units": ("SUM(i.quantity)", "units_sold"),
-    "orders": ("COUNT(DISTINCT o.order_id)", "orders"),
-    "customers": ("COUNT(DISTINCT c.customer_id)", "customers"),
-    "products": ("COUNT(DISTINCT p.product_id)", "products"),
-}
-_COLUMNS: dict[Group, str] = {
-    "country": "c.country",
-    "city": "c.city",
-    "category": "p.category",
-    "month": "FORMAT_DATE('%Y-%m', o.order_date)",
-    "quarter": "CONCAT(CAST(EXTRACT(YEAR FROM o.order_date) AS STRING), '-Q', CAST(EXTRACT(QUARTER FROM o.order_date) AS STRING))",
-    "year": "EXTRACT(YEAR FROM o.order_date)",
-    "segment": "c.segment",
-    "status": "o.status",
-    "channel": "o.channel",
-    "product": "p.name",
-}
+def _in_light(before: Sequence[Period], now: Period) -> Period:
+    """Take the year of what came before where a period has none, and its months where it is a year."""
+    earlier = before[0] if len(before) == 1 else None
+    if earlier is None or earlier.year is None:
+        return now
+    if now.year is None and now.months is not None:
+        return now.in_year(earlier.year)
+    return earlier.in_year(cast("int", now.year)) if now.is_year and earlier.months is not None else now
 
 
-def _tables(reading: Reading) -> str:
-    """Join only what is needed, so that nothing is counted twice."""
-    by_time = reading.year or reading.quarter or reading.month or reading.group in _OF_ORDERS or reading.status
-    by_product = reading.category or reading.group in {"category", "product"}
-    by_customer = reading.country or reading.group in {"country", "city", "segment"}
-    if reading.measure == "customers" and not (by_time or by_product):
-        return "customers AS c"
-    if reading.measure == "products" and not (by_time or by_customer):
-        return "products AS p"
-    tables = "orders AS o"
-    if by_customer or reading.measure == "customers":
-        tables += " JOIN customers AS c ON c.customer_id = o.customer_id"
-    if by_product or reading.measure in {"revenue", "net", "average", "units", "products"}:
-        tables += " JOIN order_items AS i ON i.order_id = o.order_id"
-    if by_product or reading.measure == "products":
-        tables += " JOIN products AS p ON p.product_id = i.product_id"
-    return tables
+def _words(text: str) -> list[str]:
+    plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    plain = re.sub(r"'(?:s|re|ve|ll|d|m)\b|'", " ", plain)
+    return [word.strip() for word in _WORD.findall(plain)]
 
 
-def _conditions(reading: Reading) -> list[str]:
-    texts = {"c.country": reading.country, "p.category": reading.category, "o.status": reading.status}
-    numbers = {"YEAR": reading.year, "QUARTER": reading.quarter, "MONTH": reading.month}
-    return [
-        *(["o.status NOT IN ('cancelled', 'returned')"] if reading.measure == "net" else []),
-        *(f"EXTRACT({part} FROM o.order_date) = {number}" for part, number in numbers.items() if number is not None),
-        *(f"{column} = '{value}'" for column, value in texts.items() if value is not None),
-    ]
+def _items(words: list[str], today: dt.date) -> list[_Item]:
+    """Take the longest phrase that is known at each word, or a period."""
+    items: list[_Item] = []
+    at = 0
+    while at < len(words):
+        phrase = next((n for n in range(min(_LONGEST_PHRASE, len(words) - at), 0, -1) if tuple(words[at : at + n]) in PHRASES), 0)
+        period = period_at(words, at, today)
+        if period is not None and period[1] >= phrase:
+            said, used = period
+            items.append(_Item("period", said.label, " ".join(words[at : at + used]), said))
+        elif phrase:
+            used = phrase
+            kind, value = PHRASES[tuple(words[at : at + used])]
+            items.append(_Item(kind, value, " ".join(words[at : at + used])))
+        else:
+            used = 1
+            items.append(_Item("", "", words[at]))
+        at += used
+    return items
 
 
-def _measure(said: str) -> Measure | None:
-    return next((name for name, words in _MEASURES if re.search(words, said)), None)
+class _Reader:
+    """Goes through the phrases of a question once, and remembers which of them were used."""
+
+    def __init__(self, items: Sequence[_Item]) -> None:
+        self._notes: list[str] = []
+        self._meant: list[str] = []
+        self._items = [self._corrected(one) for one in items if one.kind or one.words not in UNTOLD]
+        self._used: set[int] = set()
+        self._made: dict[str, Any] = {"groups": (), "filters": (), "periods": (), "measures": ()}
+
+    def reading(self) -> Reading:
+        self._read_tops()
+        self._read_groups()
+        self._read_periods()
+        self._read_filters()
+        self._read_measures()
+        self._read_nouns()
+        self._read_words()
+        left = tuple(dict.fromkeys(one.words for at, one in enumerate(self._items) if at not in self._used))
+        return Reading(**self._made, left=left, notes=tuple(self._notes), meant=tuple(self._meant))
+
+    def _corrected(self, item: _Item) -> _Item:
+        """Read a word that is misspelt as the figure or the grouping that it looks like, and say so; a name is asked about."""
+        if item.kind or len(item.words) < _LEAST_LETTERS or not item.words.isalpha():
+            return item
+        single = {words[0]: found for words, found in PHRASES.items() if len(words) == 1 and len(words[0]) >= _LEAST_LETTERS}
+        close = difflib.get_close_matches(item.words, single, n=1, cutoff=_LIKENESS)
+        if not close:
+            return item
+        kind, value = single[close[0]]
+        if kind in {"measure", "group"}:
+            self._notes.append(f"I read '{item.words}' as '{close[0]}'.")
+            return _Item(kind, value, close[0])
+        if kind in _VALUES:
+            self._meant.append(value)
+        return item
+
+    def _at(self, position: int) -> _Item | None:
+        return self._items[position] if 0 <= position < len(self._items) else None
+
+    def _is(self, position: int, kind: str, *values: str) -> bool:
+        item = self._at(position)
+        return item is not None and item.kind == kind and (not values or item.value in values)
+
+    def _add(self, name: str, value: Any) -> None:
+        if value not in self._made[name]:
+            self._made[name] = (*self._made[name], value)
+
+    def _read_tops(self) -> None:
+        """Read 'top 5', 'the 3 best', 'the most': how many rows, and which of them come first."""
+        found = [at for at, one in enumerate(self._items) if one.kind.startswith("top")]
+        if not found:
+            return
+        self._used.update(found)
+        item, count = self._items[found[0]], None
+        for near in (found[-1] + 1, found[0] - 1):
+            number = self._at(near)
+            if number is not None and number.kind == "" and (count := _count(number.words)) is not None:
+                self._used.add(near)
+                break
+        self._made["smallest_first"] = item.value == "asc"
+        if item.kind == "top of units":
+            self._add("measures", "units")
+        elif item.kind == "top of price":
+            self._add("measures", "price")
+        named = [at for at, one in enumerate(self._items) if one.kind == "group" or (one.kind == "measure" and one.words == "orders")]
+        near = [at for at in named if at - 1 in self._used or self._is(at - 1, "word", "which") or self._is(at + 1, "word", "which")]
+        near = near or ([at for at in named if not self._is(at - 1, "word", "by")] if item.kind != "top" else [])
+        if not near and not any(self._is(at - 1, "word", "by") for at in named):
+            return
+        plural = True
+        if near:
+            noun = self._items[near[0]]
+            self._used.update({near[0], near[0] - 1, near[0] + 1} & {near[0], *self._positions("word", "which")})
+            self._add("groups", "order" if noun.words == "orders" else noun.value)
+            plural = noun.words.split()[-1] in _PLURALS
+        self._made["top"] = count or (_DEFAULT_TOP if plural else 1)
+
+    def _positions(self, kind: str, *values: str) -> list[int]:
+        return [at for at in range(len(self._items)) if self._is(at, kind, *values)]
+
+    def _read_groups(self) -> None:
+        """Read 'by country and category', 'per month', 'each channel'; 'by revenue' says what to go by."""
+        for at in self._positions("word", "by"):
+            following = at + 1
+            while self._is(following, "group"):
+                self._used.update({at, following})
+                self._add("groups", self._items[following].value)
+                following += 1
+                joined = following
+                while self._is(joined, "word", "and", "by"):
+                    joined += 1
+                if joined > following and self._is(joined, "group"):
+                    self._used.update(range(following, joined))
+                    following = joined
+            if any(self._is(at + 1, kind) for kind in (*_VALUES, "measure", "stated", "period", "every")):
+                self._used.add(at)
+        for at in self._positions("every"):
+            self._used.add(at)
+            self._add("groups", self._items[at].value)
+
+    def _read_periods(self) -> None:
+        at = 0
+        while at < len(self._items):
+            item = self._items[at]
+            if item.period is None:
+                at += 1
+                continue
+            self._used.add(at)
+            before = at - 1
+            if self._is(at + 1, "word", "to") or (self._is(before, "word", "from") and self._is(at + 1, "word", "and")):
+                last = self._at(at + 2)
+                whole = join(item.period, last.period) if last is not None and last.period is not None else None
+                if whole is not None and last is not None:
+                    self._used.update({at + 1, at + 2} | ({before} if self._is(before, "word", "from") else set()))
+                    is_compared = bool(self._positions("word", "change"))
+                    for one in (item.period, cast("Period", last.period)) if is_compared else (whole,):
+                        self._add("periods", one)
+                    at += 3
+                    continue
+            self._add("periods", self._open_ended(item.period, at))
+            if self._is(at + 1, "group") and self._items[at + 1].value in _TIMES:
+                self._used.add(at + 1)
+            at += 1
+        self._spread_year()
+
+    def _open_ended(self, period: Period, at: int) -> Period:
+        """Read 'since 2025', 'before March 2025', 'from May 2025 on'."""
+        word = self._at(at - 1)
+        behind = self._at(at + 1)
+        is_from = word is not None and word.value == "from"
+        if behind is not None and behind.words in {"onward", "onwards", "forward"} and is_from:
+            self._used.update({at - 1, at + 1})
+            return replace(period, label=f"since {period.label}", end=dt.date.max, year=None, first=None, months=None)
+        if word is None or word.kind != "word" or period.start is None:
+            return period
+        plain = replace(period, year=None, first=None, months=None)
+        made = {
+            "since": replace(plain, label=f"since {period.label}", end=dt.date.max),
+            "after": replace(plain, label=f"after {period.label}", start=period.end, end=dt.date.max),
+            "before": replace(plain, label=f"before {period.label}", start=dt.date.min, end=period.start),
+            "to": replace(plain, label=f"until {period.label}", start=dt.date.min),
+            "from": period,
+        }.get(word.value)
+        if made is None:
+            return period
+        self._used.add(at - 1)
+        return made
+
+    def _spread_year(self) -> None:
+        """Let 'Q1 and Q2 2025' be two quarters of 2025."""
+        periods = cast("tuple[Period, ...]", self._made["periods"])
+        years = {one.year for one in periods if one.year is not None}
+        months = {(one.first, one.months) for one in periods if one.first is not None and one.months is not None}
+        if len(years) == 1 and any(one.year is None and one.months is not None for one in periods):
+            [year] = years
+            periods = tuple(one if one.start is not None or one.months is None else one.in_year(year) for one in periods)
+            if any(one.is_year for one in periods) and len(periods) > 1:  # "in Q1, in the year 2025"
+                periods = tuple(one for one in periods if not one.is_year)
+        elif len(months) == 1 and len(years) > 1 and any(one.is_year for one in periods):  # "March 2024 and 2025"
+            [(first, count)] = months
+            periods = tuple(Period.of_months(first, count, one.year) for one in periods if one.year)
+        self._made["periods"] = tuple(dict.fromkeys(periods))
+
+    def _read_filters(self) -> None:
+        found: dict[tuple[str, bool], list[str]] = {}
+        is_not, last = False, ""
+        for at, item in enumerate(self._items):
+            if item.kind in _VALUES:
+                negated = self._is(at - 1, "word", "not") or (is_not and last == item.kind and self._is(at - 1, "word", "and"))
+                if self._is(at - 1, "word", "not"):
+                    self._used.add(at - 1)
+                found.setdefault((item.kind, negated), []).append(item.value)
+                self._used.add(at)
+                is_not, last = negated, item.kind
+                self._use_label(at, item.kind)
+            elif item.kind == "stated":
+                found.setdefault(("status", False), []).append(item.value)
+                self._used.add(at)
+                self._made["measures"] = (*self._made["measures"], *(() if self._made["measures"] else ("orders",)))
+        for (kind, negated), values in found.items():
+            self._add("filters", Filter(kind, tuple(dict.fromkeys(values)), negated))
+
+    def _use_label(self, at: int, kind: str) -> None:
+        """Use 'category' in 'the Lighting category'."""
+        for near in (at - 1, at + 1):
+            if near not in self._used and self._is(near, "group", kind):
+                self._used.add(near)
+                return
+
+    def _read_measures(self) -> None:
+        for at, item in enumerate(self._items):
+            if item.kind == "measure" and at not in self._used:
+                self._used.add(at)
+                self._add("measures", item.value)
+
+    def _read_nouns(self) -> None:
+        """Read what is left of the nouns: 'how many customers', 'which countries', 'list the categories'."""
+        for at in self._positions("group"):
+            noun = self._items[at]
+            if at in self._used:
+                continue
+            is_counted = any(self._is(near, "word", "count") for near in (at - 1, at - 2))
+            is_listed = any(self._is(near, "word", "which", "list") for near in (at - 1, at - 2)) or at == 0
+            is_listed = is_listed and not self._made["groups"]
+            if noun.value in _NOUNS and not (is_listed and not is_counted and noun.value == "product" and not self._made["measures"]):
+                if noun.value == "order" and self._made["measures"]:
+                    self._used.add(at)  # the value of an order, the orders of a customer
+                elif noun.value == "customer" and set(self._made["measures"]) & {"signups", "buyers", "idle"}:
+                    self._used.add(at)
+                else:
+                    self._used.add(at)
+                    self._add("measures", _NOUNS[noun.value])
+            elif is_counted and not self._made["measures"]:
+                self._used.add(at)
+                self._made["counted"] = noun.value
+            elif is_listed and not self._made["measures"] and not self._made.get("counted"):
+                self._used.add(at)
+                self._made["listed"] = noun.value
+
+    def _read_words(self) -> None:
+        """Use the words that say how a figure is meant."""
+        made = self._made
+        flags = {"change": "changes", "share": "shares", "sold": "bought", "ordered": "bought", "joined": "joined"}
+        for at, item in enumerate(self._items):
+            if item.kind != "word" or at in self._used:
+                continue
+            if item.value in flags:
+                made[flags[item.value]] = True
+                self._used.add(at)
+            elif item.value == "those":
+                made["refers"] = made.get("refers", False) or item.words not in {"that", "it", "there", "its"} or not made["measures"]
+                self._used.add(at)
+            elif item.value == "versus":
+                compared = len(made["periods"]) > 1 or any(len(one.values) > 1 for one in made["filters"]) or made["groups"]
+                if compared:
+                    self._used.add(at)
+            elif item.value in {"and", "which", "list", "count", "to", "from"}:
+                self._used.add(at)
 
 
-def _group(said: str) -> Group | None:
-    found = _GROUPED.search(said)
-    if found is None:
-        return None
-    return next(name for name, words in _GROUPS.items() if re.search(rf"\b(?:{words})$", found[0]))
-
-
-def _is_month(name: str, said: str) -> bool:
-    """Tell the month of May from what may be."""
-    return (
-        name not in {"may", "march"} or re.search(rf"\b(?:in|for|of|since|during|and|vs)\s+{name}\b|\b{name}\s+20\d\d\b", said) is not None
-    )
-
-
-def _named(said: str, words: dict[str, str]) -> str | None:
-    return next((value for word, value in words.items() if re.search(rf"\b{re.escape(word)}\b", said)), None)
+def _count(word: str) -> int | None:
+    if word.isascii() and word.isdigit() and len(word) < len(str(_MOST_TOP)) + 1:
+        return int(word) if 0 < int(word) <= _MOST_TOP else None
+    return _NUMBER_WORDS.get(word)

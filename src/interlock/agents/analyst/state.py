@@ -117,6 +117,7 @@ class ToolOutput:
     result: JsonValue = None
     error: str | None = None
     code: str | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +145,10 @@ class AgentState:
     user_id: Annotated[str, Untrusted]
     user_context: Annotated[UserContext, Trusted]
     question: Annotated[str, Untrusted]
+    today: Annotated[str, Trusted] = ""
     plan: Annotated[str, Untrusted] = ""
+    parts: Annotated[tuple[str, ...], Untrusted] = ()
+    notes: Annotated[tuple[str, ...], Untrusted] = ()
     ask: Annotated[str, Untrusted] = ""
     tool_calls: Annotated[tuple[PlannedCall, ...], Untrusted] = ()
     tool_outputs: Annotated[tuple[ToolOutput, ...], Untrusted] = ()
@@ -158,6 +162,8 @@ class AgentState:
     tokens_used: Annotated[int, Trusted, operator.add] = 0
     start_time: Annotated[float | None, Trusted] = None
     owner: Annotated[str | None, Trusted] = None
+    sources: Annotated[tuple[PlannedCall, ...], Untrusted] = ()
+    """The calls that the last answer with data came from."""
     seen: Annotated[str, Trusted] = ""
     """The mark of the messages that the last turn left."""
 
@@ -168,11 +174,14 @@ class Admitted(Outcome):
     safety_check: bool
     user_context: UserContext
     question: str
+    today: str
     owner: str
     start_time: float
     phase: Literal["plan"] = "plan"
     next_step: Literal["generate"] = "generate"
     plan: str = ""
+    parts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     ask: str = ""
     tool_calls: tuple[PlannedCall, ...] = ()
     tool_outputs: tuple[ToolOutput, ...] = ()
@@ -195,6 +204,8 @@ class Complex(Outcome):
     """Tools are needed first."""
 
     plan: str
+    parts: tuple[str, ...]
+    notes: tuple[str, ...]
     tool_calls: tuple[PlannedCall, ...]
     tokens_used: int
     next_step: Literal["tool_use"] = "tool_use"
@@ -202,7 +213,7 @@ class Complex(Outcome):
 
 
 class Selected(Outcome):
-    """The calls that can be made, in an order that they can be made in; the others have their errors already."""
+    """The calls that can be made; the others have their errors already, and good results of earlier plans are kept."""
 
     tool_calls: tuple[PlannedCall, ...]
     tool_outputs: tuple[ToolOutput, ...]
@@ -223,7 +234,7 @@ class Good(Outcome):
 
 
 class Lacking(Outcome):
-    """The tools found nothing, or failed: another plan is needed."""
+    """For a part of the question the tools found nothing, or failed: another plan is needed for that part."""
 
     scratchpad: Scratchpad
     retry_count: int
@@ -235,6 +246,7 @@ class Generated(Outcome):
 
     messages: tuple[Ai, ...]
     used: tuple[str, ...]
+    sources: tuple[PlannedCall, ...]
     tokens_used: int
 
 

@@ -1,0 +1,242 @@
+"""The words that the offline rules know for the demo warehouse: figures, groupings, values, and words that change nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Literal
+
+__all__ = ["DATA", "FIGURES", "GROUPINGS", "PHRASES", "SIGNUPS", "UNTOLD", "Group", "Measure", "Phrases"]
+
+Measure = Literal[
+    "revenue",
+    "net",
+    "average",
+    "orders",
+    "units",
+    "customers",
+    "buyers",
+    "signups",
+    "idle",
+    "products",
+    "basket",
+    "returns",
+    "cancellations",
+    "margin",
+    "price",
+]
+Group = Literal[
+    "country",
+    "city",
+    "category",
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "segment",
+    "status",
+    "channel",
+    "coupon",
+    "product",
+    "customer",
+    "order",
+]
+Phrases = Mapping[tuple[str, ...], tuple[str, str]]
+"""What a phrase stands for: its kind and its value."""
+
+DATA = (dt.date(2024, 1, 1), dt.date(2026, 1, 1))
+"""The days that the demo warehouse has orders of, the end not included."""
+
+SIGNUPS = (dt.date(2020, 1, 1), dt.date(2024, 1, 1))
+"""The days on which its customers signed up."""
+
+FIGURES = (
+    "revenue, net revenue, orders, units sold, customers, products, the average order value, the return rate, the cancellation rate "
+    "and the gross margin"
+)
+GROUPINGS = "country, city, category, product, segment, status, channel, coupon, day, week, month, quarter or year"
+
+_MEASURES: dict[Measure, str] = {
+    "revenue": "revenue|revenues|gross revenue|gross revenues|sales|gross sales|turnover|earnings|takings|income|sales revenue|revenue numbers|"
+    "revenue figures|sales figures|sales numbers|order value|total order value|value of orders|sales volume|how much did we sell|"
+    "how much did we earn|how much did we make|how much have we sold|how much have we earned|how much have we made|how much was sold|"
+    "how much money did we make|how much money did we earn|how much money have we made|money did we make|money did we earn|"
+    "how much did we take|did we turn over|how much did we turn over|we sold for|how much was earned|how much money came in",
+    "net": "net revenue|net revenues|net sales|net turnover|net earnings|net income",
+    "average": "average order value|average order size|average order|average basket value|average basket|average basket size|aov|mean order value|"
+    "average value of an order|average value per order|average revenue per order|revenue per order|sales per order|mean basket|"
+    "average order amount|average spend per order|avg order value|avg order|avg basket|average purchase value|average cart value|"
+    "average ticket|average value of our orders|average value of orders",
+    "orders": "how many sales|order count|orders count|number of sales|count of orders|purchases|number of purchases|orders|how many times did customers order",
+    "units": "units|unit|units sold|items|items sold|pieces|pieces sold|quantity sold|quantity|number of items|products sold|articles sold",
+    "customers": "clients|registered customers|users|accounts|customer accounts|customer base",
+    "buyers": "buyers|ordering customers|paying customers|customers with orders|customers with an order|customers with at least one order|shoppers|"
+    "customers who have orders",
+    "signups": "signups|sign ups|sign-ups|signup|new accounts|registrations|new registrations|new signups",
+    "idle": "customers who never ordered|customers that never ordered|customers without orders|customers without an order|customers with no orders|"
+    "customers never ordered|customers have never ordered|customers who have never ordered|customers who never bought|customers never bought|"
+    "customers have no orders|customers who did not order anything|customers have not ordered anything|customers without any orders|"
+    "customers who never bought anything|customers never ordered anything|customers have never ordered anything|customers have never bought anything",
+    "products": "articles|skus|different products",
+    "basket": "items per order|units per order|products per order|average basket items|average number of items per order|average items per order|"
+    "average units per order|pieces per order",
+    "returns": "return rate|returns rate|rate of returns|share of returned orders|percentage of returned orders|share of returns|"
+    "proportion of returned orders|percent of orders returned|percentage of orders returned|share of orders returned",
+    "cancellations": "cancellation rate|cancelation rate|cancel rate|share of cancelled orders|percentage of cancelled orders|share of orders was cancelled|"
+    "share of orders were cancelled|percentage of orders was cancelled|percentage of orders were cancelled|percent of orders were cancelled|"
+    "share of orders is cancelled|proportion of cancelled orders|rate of cancellations|share of cancellations|percent of orders was cancelled",
+    "margin": "gross margin|margin|gross margins|margins",
+    "price": "price|prices|list price|list prices",
+}
+_GROUPS: dict[Group, str] = {
+    "country": "country|countries|nation|nations",
+    "city": "city|cities|town|towns",
+    "category": "category|categories|product category|product categories|product group|product groups|product line|product lines",
+    "year": "year|years",
+    "quarter": "quarter|quarters",
+    "month": "month|months",
+    "week": "week|weeks|calendar week",
+    "day": "day|days|date",
+    "segment": "segment|segments|customer segment|customer segments|customer group|customer groups|customer type|customer types",
+    "status": "status|statuses|order status|state of the order",
+    "channel": "channel|channels|sales channel|sales channels",
+    "coupon": "coupon|coupons|voucher|vouchers|coupon code|coupon codes|discount code",
+    "product": "product|products|article|item name",
+    "customer": "customer|customers|client",
+    "order": "order",
+}
+_ADVERBS: dict[Group, str] = {
+    "month": "monthly|month by month|month on month|over time|over the months|trend|month over month",
+    "year": "yearly|annual|annually|year by year|over the years|year over year|year on year|yoy",
+    "quarter": "quarterly|quarter by quarter",
+    "week": "weekly|week by week",
+    "day": "daily|day by day",
+}
+_COUNTRIES = {
+    "Austria": "austria|austrian",
+    "Belgium": "belgium|belgian",
+    "Denmark": "denmark|danish",
+    "France": "france|french",
+    "Germany": "germany|german",
+    "Ireland": "ireland|irish",
+    "Italy": "italy|italian",
+    "Netherlands": "netherlands|the netherlands|dutch|holland",
+    "Poland": "poland|polish",
+    "Spain": "spain|spanish",
+}
+_CITIES = (
+    "Amsterdam|Barcelona|Berlin|Brussels|Cologne|Copenhagen|Dublin|Hamburg|Krakow|Leipzig|Lyon|Madrid|Marseille|Milan|Munich|Paris|Rome|"
+    "Rotterdam|Seville|Turin|Vienna|Warsaw"
+)
+_CATEGORIES = {
+    "Chairs": "chairs|chair",
+    "Decoration": "decoration|decorations",
+    "Desks": "desks|desk",
+    "Lighting": "lighting|lights",
+    "Office equipment": "office equipment",
+    "Paper": "paper",
+    "Stationery": "stationery",
+    "Storage": "storage",
+    "Tables": "tables",
+}
+_STATUSES = {
+    "cancelled": "cancelled|canceled|called off",
+    "delivered": "delivered",
+    "processing": "processing|in processing",
+    "returned": "returned|sent back",
+    "shipped": "shipped",
+}
+_CHANNELS = {
+    "web": "web|website|web shop|online shop|webshop|browser",
+    "app": "app|mobile app|apps",
+    "store": "store|stores|in store|in-store|showroom",
+}
+_SEGMENTS = {"consumer": "consumer|consumers|private", "business": "business|businesses|b2b|corporate", "public": "public|public sector"}
+_COUPONS = {
+    "*": "with a coupon|with coupon|with coupons|with any coupon|using a coupon|used a coupon|with a voucher|using coupons",
+    "": "without a coupon|without coupon|without coupons|without any coupon|no coupon|without a voucher",
+    "WELCOME10": "welcome10",
+    "SPRING15": "spring15",
+    "VIP20": "vip20",
+}
+_RETURNS = "returns|order returns|returned items"
+_CANCELLED = "cancellations|cancelations"
+
+# What the other words of a question do to its figure.
+_WORKING: dict[str, str] = {
+    "by": "by|per|for each|in each|of each|each|every|for every|in every|broken down by|broken out by|split by|grouped by|group by|across|sorted by|"
+    "ranked by|breakdown by|by each|per each|across all|split up by|separated by|divided by|listed by|break down by|broken down per|for all|"
+    "with breakdown by|organized by|measured by|in terms of|according to",
+    "and": "as a table|in a table|a table of|a table with|table of|as table|and|&|,|or|plus|as well as|/|along with|both|respectively",
+    "versus": "vs|versus|vs.|compared to|compared with|compare|comparing|comparison|against|in comparison to|in comparison with|more|fewer|less|than|better|worse|"
+    "higher|lower|relative to|comparison of|side by side",
+    "not": "not|excluding|except|except for|without|other than|outside|outside of|excl|apart from|but not|minus|not in|leaving out|ignoring",
+    "since": "since|starting|beginning|starting in|starting from|from the start of",
+    "from": "from|between",
+    "to": "to|until|till|through|thru|up to|-|up until",
+    "before": "before|prior to|earlier than",
+    "after": "after|later than",
+    "change": "growth|change|increase|decrease|difference|grow|grew|grown|changed|increased|decreased|growth rate|drop|dropped|fall|fell|rise|rose|decline|declined",
+    "share": "share|shares|percentage|proportion|percent|%",
+    "which": "which|what",
+    "list": "list|name|list all|all the|show all|all",
+    "count": "how many|number of|count|count of|how many different",
+    "sold": "sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
+    "ordered": "ordered|placed|place|placed an order|made an order|made a purchase|have ordered|who ordered|have bought|bought something|bought anything|"
+    "ordered something|ordered anything|placed orders",
+    "joined": "signed up|sign up|registered|joined|opened an account|created an account|register|join",
+    "those": "those|them|these|they|of those|of them|of these|that one|it|its|there|this one|that",
+}
+_TOPS = {
+    "desc": "top|best|biggest|largest|highest|most|greatest|leading|strongest|maximum|max|main|number one",
+    "asc": "bottom|worst|smallest|lowest|least|fewest|weakest|minimum|min|poorest",
+}
+_TOPS_OF_UNITS = {
+    "desc": "best selling|best-selling|bestselling|top selling|top-selling|best sellers|bestsellers|bestseller|best seller|most popular|most sold|"
+    "sells best|sold best|sell best|sells most|sold most|sell most|sold the most|sells the most|sell the most|sold the best|most bought|"
+    "bought most|most often bought|most purchased",
+    "asc": "worst selling|worst-selling|least popular|least sold|sells worst|sold worst|sell worst|sold the least|sells the least|sell the least|slowest selling",
+}
+_TOPS_OF_PRICE = {"desc": "most expensive|priciest|dearest|highest priced", "asc": "cheapest|least expensive|lowest priced"}
+
+# Words that change nothing about which figure is meant.
+UNTOLD = frozenset(
+    """
+    a actually about again also altogether am an analyst anyway are as at be been being bit came can come comes coming company could data demo did do does
+    doing done display during entire euro euros eur exactly fetch figure figures find for gave generate generated get give gimme gives go going good got had happened
+    has have having hello help hey hi how i if in instead into is just kindly know let lets like look looking looks made make makes many may maybe me mean much my
+    need needed numbers of oh ok okay on only our out output over overall perhaps please pls plz provide pull put quick quickly really report right same see seen shop
+    should show shown so some somebody something stats statistics still sum tell thank thanks the their then time times together too total totals totally up us
+    value values via want wanted was way we well were whole will wish with within wonder wondering would you your whats reached achieved amount amounts number count far
+    """.split()  # noqa: SIM905 - a list of it would take a screen
+)
+
+
+def _phrases() -> dict[tuple[str, ...], tuple[str, str]]:
+    found: dict[tuple[str, ...], tuple[str, str]] = {}
+
+    def put(kind: str, values: Mapping[Any, str]) -> None:
+        for value, written in values.items():
+            for phrase in written.split("|"):
+                found[tuple(phrase.split())] = (kind, value)
+
+    put("word", _WORKING)
+    put("group", _GROUPS)
+    put("every", _ADVERBS)
+    put("measure", _MEASURES)
+    put("country", _COUNTRIES)
+    put("city", {city: city.lower() for city in _CITIES.split("|")})
+    put("category", _CATEGORIES)
+    put("status", _STATUSES)
+    put("channel", _CHANNELS)
+    put("segment", _SEGMENTS)
+    put("coupon", _COUPONS)
+    put("stated", {"returned": _RETURNS, "cancelled": _CANCELLED})
+    put("top", _TOPS)
+    put("top of units", _TOPS_OF_UNITS)
+    put("top of price", _TOPS_OF_PRICE)
+    return found
+
+
+PHRASES: Phrases = _phrases()
