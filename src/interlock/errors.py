@@ -146,6 +146,10 @@ class InterlockError(Exception):
     def message(self) -> str:
         return str(self)
 
+    def _asdict(self) -> dict[str, str | None]:
+        """Return what a client may know of the error. LangGraph's server looks for this method, and hides all other messages."""
+        return {"error": self.code, "message": self.message, "node": getattr(self, "node", None)}
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -1,43 +1,66 @@
-"""The graphs that `langgraph.json` names, for LangGraph's own server and studio."""
+"""The graphs that `langgraph.json` names, for LangGraph's own server and studio.
+
+The server calls such a function for every run. All runs of one event loop share an application, because stores, connections and
+locks belong to the application and to the loop that they were opened on.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from interlock.settings import read_settings
-from interlock.wiring import Interlock
+from interlock.wiring import AGENTS, Interlock, load_agent
 
 if TYPE_CHECKING:
     from interlock.engine.langgraph import AnyCompiledGraph
 
 __all__ = ["analyst", "desk", "gateway_admin", "gateway_user", "puntini", "sam"]
 
+# Files are read while the server starts: it forbids blocking calls on the event loop.
+_SETTINGS = read_settings()
+for _name in AGENTS:
+    load_agent(_name)
+
+_GRAPHS: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Interlock, dict[str, AnyCompiledGraph]]] = WeakKeyDictionary()
+
 
 def sam() -> AnyCompiledGraph:
-    """Make sam's graph."""
-    return Interlock().langgraph("sam")
+    """Return sam's graph."""
+    return _graph("sam")
 
 
 def desk() -> AnyCompiledGraph:
-    """Make the graph that handles a message at the desk."""
-    return Interlock().langgraph("desk")
+    """Return the graph that handles a message at the desk."""
+    return _graph("desk")
 
 
 def analyst() -> AnyCompiledGraph:
-    """Make the analyst's graph."""
-    return Interlock().langgraph("analyst")
+    """Return the analyst's graph."""
+    return _graph("analyst")
 
 
 def gateway_admin() -> AnyCompiledGraph:
-    """Make the graph of the gateway's admin side: whoever may reach the server may reach it, so let the server ask who it is."""
-    return Interlock().langgraph("gateway.admin")
+    """Return the graph of the gateway's admin side. Every client of the server can use it, so the server has to authenticate them."""
+    return _graph("gateway.admin")
 
 
 def gateway_user() -> AnyCompiledGraph:
-    """Make the graph of the gateway's customer side."""
-    return Interlock().langgraph("gateway.user")
+    """Return the graph of the gateway's customer side."""
+    return _graph("gateway.user")
 
 
 def puntini() -> AnyCompiledGraph:
-    """Make puntini's graph; a turn there goes on without a person."""
-    return Interlock(read_settings(human="nobody")).langgraph("puntini")
+    """Return puntini's graph."""
+    return _graph("puntini")
+
+
+def _graph(name: str) -> AnyCompiledGraph:
+    loop = asyncio.get_running_loop()
+    if loop not in _GRAPHS:
+        _GRAPHS[loop] = Interlock(_SETTINGS), {}
+    app, graphs = _GRAPHS[loop]
+    if name not in graphs:
+        graphs[name] = app.langgraph(name)
+    return graphs[name]

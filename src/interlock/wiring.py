@@ -10,7 +10,7 @@ import copy
 import functools
 import importlib
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +46,7 @@ from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, 
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.reply import Reply
 from interlock.runtime.sessions import KeptSession
+from interlock.runtime.standalone import Standalone
 from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
 from interlock.runtime.traces import TraceRedaction
 from interlock.runtime.tracing import tracing
@@ -56,7 +57,6 @@ from interlock.settings import LIMITS, Settings, read_settings
 if TYPE_CHECKING:
     from interlock.capabilities.graph_store import Edge as GraphEdge
     from interlock.capabilities.graph_store import Node as GraphNode
-    from interlock.contract.node import Node, Step
     from interlock.engine import Compiled
     from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore, LangGraphGraph
     from interlock.runtime.events import Event, Sink
@@ -328,7 +328,10 @@ class Interlock:
     ) -> AnyCompiledGraph:
         """Hand out a graph as a compiled LangGraph graph, for everything that LangGraph's world does with one."""
         chosen, graph = self._find(agent) if isinstance(agent, str) else self._entered(agent)
-        return self._compile(graph, self._gate(chosen, graph), checkpointer=checkpointer, store=store).compiled
+        # A bare graph cannot say what it keeps, so all of it stays on a thread, as in any graph of LangGraph's.
+        outlive = graph.state.names if isinstance(agent, Graph) else {*chosen.keeps, *graph.state.takes} & graph.state.names
+        gate = self._gate(chosen, graph)
+        return self._compile(graph, gate, checkpointer=checkpointer, store=store, outlive=sorted(outlive)).compiled
 
     def _chosen(self, agent: str | Graph | Agent) -> Agent:
         """Find the agent that is meant: one that comes with Interlock, one of your own, or a graph of your own as one."""
@@ -377,26 +380,29 @@ class Interlock:
         *,
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
+        outlive: Collection[str] | None = None,
     ) -> LangGraphGraph:
         from interlock.engine.exported import current_redaction  # noqa: PLC0415 - takes most of a second
         from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - likewise
 
-        order = Order(agent=graph.name, graph=graph, role=None, session="langgraph", turn="langgraph", given={}, reply=lambda _: Reply())
-
-        async def loose(node: Node, state: Mapping[str, Any], tell: Sink | None) -> Step:
-            """Take a step where LangGraph alone drives: a turn around each node, and what is secret is known to the whole run."""
-            run = cast("TraceRedaction | None", current_redaction.get()) or redact()
-            turn = Turn(order, gate, terms=replace(self._watched_terms(), redactor=run.redactor), sink=tell)
-            try:
-                return await turn.walk.step(node, state)
-            finally:
-                run.redactor.learn_from(turn.redactor)
-                turn.close()
-
         def redact() -> TraceRedaction:
             return TraceRedaction(self._terms.redactor.for_turn(gate.names), secret=graph.state.secret, names=gate.names)
 
-        return LangGraphGraph(graph, loose=loose, redact=redact, checkpointer=checkpointer, store=store, fingerprint=gate.fingerprint)
+        def terms() -> Terms:
+            """Return the terms of a step where LangGraph alone drives: what is secret is known to the whole run."""
+            run = cast("TraceRedaction | None", current_redaction.get()) or redact()
+            return replace(self._watched_terms(), redactor=run.redactor)
+
+        standalone = Standalone(graph, gate, terms, max_answer_bytes=self.settings.max_input_bytes)
+        return LangGraphGraph(
+            graph,
+            loose=standalone.step,
+            redact=redact,
+            checkpointer=checkpointer,
+            store=store,
+            fingerprint=gate.fingerprint,
+            outlive=outlive,
+        )
 
     def _gate(self, agent: Agent, graph: Graph, *, lets_out: bool = True, inside: tuple[Graph, ...] = ()) -> Gate:
         """Make the gate of a graph, and everything of the graphs that stand behind its capabilities."""

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 
-from interlock.capabilities.human import Question
+from interlock.capabilities.human import Question, answered_by, ask_now
 from interlock.errors import PersonAwaited
 
 __all__ = ["LaterHuman", "NobodyHere", "ScriptedHuman", "answering", "chosen"]
 
-_answers: ContextVar[list[str] | None] = ContextVar("interlock_answers", default=None)
-
 
 @contextmanager
 def answering(answer: str) -> Generator[None]:
-    """Have the answer that a turn waits for, while it goes on."""
-    token = _answers.set([answer])
-    try:
+    """Have the answer that a turn waits for, while it goes on: it is for the first question, and the next one waits again."""
+    answers = [answer]
+    with answered_by(lambda _: answers.pop() if answers else None):
         yield
-    finally:
-        _answers.reset(token)
 
 
 def chosen(text: str, options: Sequence[str]) -> str:
@@ -30,14 +25,14 @@ def chosen(text: str, options: Sequence[str]) -> str:
 
 
 class LaterHuman:
-    """Lets the turn wait, unless it goes on with an answer: that is for its first question, and the next one waits again."""
+    """Lets the turn wait, unless the answer has come."""
 
     async def ask(self, question: Question) -> str | None:
         """Return the answer that came."""
-        answers = _answers.get()
-        if not answers:
+        answer = ask_now(question)
+        if answer is None:
             raise PersonAwaited(question=question)
-        return chosen(answers.pop(), question.options)
+        return chosen(answer, question.options)
 
 
 class NobodyHere:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from interlock.capabilities.capability import Capability
 
-__all__ = ["Human", "Question"]
+__all__ = ["Asker", "Human", "Question", "answered_by", "ask_now"]
 
 _LEADING = frozenset(
     [
@@ -85,3 +88,25 @@ class Human(Capability, Protocol):
         Raises PersonAwaited where the answer will come later: the turn stops there, and goes on from there with the answer.
         """
         ...
+
+
+Asker: TypeAlias = Callable[[Question], str | None]
+"""Returns the answer to a question, None where it has not come yet."""
+
+_asker: ContextVar[Asker | None] = ContextVar("interlock_asker", default=None)
+
+
+@contextmanager
+def answered_by(asker: Asker) -> Generator[None]:
+    """Have questions answered by a function, in this context."""
+    token = _asker.set(asker)
+    try:
+        yield
+    finally:
+        _asker.reset(token)
+
+
+def ask_now(question: Question) -> str | None:
+    """Return the answer that has come, None where there is none."""
+    asker = _asker.get()
+    return None if asker is None else asker(question)

@@ -126,8 +126,8 @@ def _harden(schema: dict[str, Any]) -> dict[str, Any]:
 def _loosen(schema: dict[str, Any]) -> dict[str, Any]:
     """Make a type take what a store made of it, in the fields of a record too."""
     if schema["type"] in {"model", "dataclass"}:
-        config = {**schema.get("config", {}), "revalidate_instances": "always"}
-        return {**schema, "config": config, "revalidate_instances": "always"}
+        config = {**schema.get("config", {}), "revalidate_instances": "always", "strict": False}
+        return {**schema, "config": config, "revalidate_instances": "always", "strict": False}
     return strip_schema(schema)
 
 

@@ -13,12 +13,11 @@ What LangGraph would let a node do, and what is done here so that it cannot:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
@@ -34,9 +33,12 @@ from interlock.contract.state import Field, Values
 from interlock.engine import TakeStep
 from interlock.engine.ambient import alone
 from interlock.engine.exported import ExportedGraph, Redact
+from interlock.engine.interrupts import Interrupts
 from interlock.engine.native import Callbacks, LooseStep, Tell
 from interlock.engine.sealed import SealedCheckpointer
 from interlock.engine.serializer import ClosedSerializer
+from interlock.engine.threads import Begun, begin_turns, channel_of
+from interlock.errors import PersonAwaited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,35 +57,12 @@ class Driver:
     take_step: TakeStep
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """What a reduced field begins with: made here only, so nothing that a node or a caller writes is taken for it."""
-
-    value: Any
-
-
-class _Reduced(BinaryOperatorAggregate[Any]):
-    """A channel that reduces every value it is given, whatever the value looks like."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reduced) and self.operator == other.operator
-
-    __hash__ = None  # as LangGraph's own channels
-
-    def update(self, values: Sequence[Any]) -> bool:
-        for value in values:
-            if type(value) is _Begun:
-                self.value = value.value
-            else:
-                self.value = value if not self.is_available() else self.operator(self.value, value)
-        return bool(values)
-
-
 class LangGraphGraph:
     """A graph as a compiled StateGraph whose nodes and edges are exactly the rows'.
 
     Where it is run by LangGraph alone, with no turn around it, each node takes its step by `loose`, and callback handlers see
-    what `redact` leaves of it.
+    what `redact` leaves of it. `outlive` are the fields that a new turn of a thread begins with; without them the graph is only
+    for turns of ours.
     """
 
     def __init__(
@@ -95,24 +74,28 @@ class LangGraphGraph:
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
         fingerprint: str | None = None,
+        outlive: Collection[str] | None = None,
     ) -> None:
         self._graph = graph
+        is_handed_out = outlive is not None
+        # No context_schema: LangGraph's server passes an empty context, which has none of the fields that a schema would require.
         builder = StateGraph(
-            _schema(graph.name, graph.state.fields.values()),
-            context_schema=Driver,
-            input_schema=_schema(f"{graph.name}_input", [graph.state.fields[name] for name in graph.state.takes]),
+            _schema(graph.name, graph.state.fields.values(), restarts=is_handed_out),
+            input_schema=_schema(f"{graph.name}_input", [graph.state.fields[name] for name in graph.state.takes], restarts=is_handed_out),
         )
         for node in graph.nodes.values():
             builder.add_node(
                 node.name,
                 _runnable(graph, node, loose),
-                input_schema=_schema(f"{node.name}_reads", [read.field for read in node.reads]),
+                input_schema=_schema(f"{node.name}_reads", [read.field for read in node.reads], restarts=is_handed_out),
                 destinations=tuple(target or END for target in node.targets),
             )
         builder.add_edge(START, graph.entry)
         if checkpointer is not None:
             checkpointer = _closed(checkpointer, graph, fingerprint or graph.fingerprint)
         compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
+        if outlive is not None:
+            begin_turns(compiled, graph.state.fields, outlive)
         exported = compiled if redact is None else ExportedGraph(redact=redact, **vars(compiled))
         self.compiled: AnyCompiledGraph = exported.with_config(recursion_limit=graph.steps + 1)
 
@@ -122,7 +105,7 @@ class LangGraphGraph:
         if kept or not given or not given.keys() <= set(self._graph.state.takes):
             values = self._graph.state.begin(given, kept)
             reduced = self._graph.state.reduced
-            update = {name: _Begun(value) if name in reduced else value for name, value in values.items()}
+            update = {name: Begun(value) if name in reduced else value for name, value in values.items()}
             begins = Command(update=update, goto=self._graph.entry)
         with alone():
             final = await self.compiled.ainvoke(begins, context=Driver(take_step))
@@ -132,16 +115,16 @@ class LangGraphGraph:
 def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
     """Compile a graph and return the nodes and edges that LangGraph itself says it has."""
 
-    async def unused(_node: Node, _state: Mapping[str, Any], _tell: Tell | None) -> Step:
+    async def unused(_node: Node, _state: Mapping[str, Any], _tell: Tell | None, _interrupts: Interrupts) -> Step:
         raise AssertionError  # pragma: no cover - a graph that is drawn is not walked
 
     picture = LangGraphGraph(graph, loose=unused).compiled.get_graph()
     return set(picture.nodes) - {START, END}, {(edge.source, edge.target) for edge in picture.edges}
 
 
-def _schema(name: str, fields: Any) -> type[Any]:
+def _schema(name: str, fields: Any, *, restarts: bool) -> type[Any]:
     """Make the TypedDict of these fields that LangGraph makes its channels from."""
-    channels = {field.name: _annotated(field) for field in cast("list[Field]", fields)}
+    channels = {field.name: _annotated(field, restarts=restarts) for field in cast("list[Field]", fields)}
     make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
     return make_record(name, channels, total=False)
 
@@ -157,8 +140,9 @@ def _closed(checkpointer: AnyCheckpointer, graph: Graph, fingerprint: str) -> An
     return SealedCheckpointer(checkpointer, graph=graph.name, fingerprint=fingerprint)
 
 
-def _annotated(field: Field) -> Any:
-    return field.hint if field.reducer is None else Annotated[field.hint, _Reduced(field.hint, field.reduce_stored)]
+def _annotated(field: Field, *, restarts: bool) -> Any:
+    """Return a field's type with its channel. Where no turn begins on a thread, LangGraph's own channel is enough, and faster."""
+    return Annotated[field.hint, channel_of(field)] if restarts or field.reducer is not None else field.hint
 
 
 def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Awaitable[Command[str]]]:
@@ -166,16 +150,28 @@ def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Await
 
     async def run(state: Mapping[str, Any], runtime: Runtime[Driver], config: RunnableConfig) -> Command[str]:
         context = cast("object", runtime.context)  # a graph of the user's own that this one is inside may have another
-        driver = context if isinstance(context, Driver) else None
-        callbacks = Callbacks.of(config) if driver is None else None
-        with alone():
-            if driver is not None:  # all that is in the state came through the contract, and from no store
-                ending, update = await driver.take_step(node, state)
-            elif callbacks is None:
-                ending, update = await loose(node, graph.state.restore(state), None)
-            else:
-                async with callbacks:
-                    ending, update = await loose(node, graph.state.restore(state), callbacks.hear)
-        return Command(update=update, goto=ending.target or END)
+        if isinstance(context, Driver):
+            with alone():  # all that is in the state came through the contract, and from no store
+                return _command(await context.take_step(node, state))
+        callbacks, interrupts = Callbacks.of(config), Interrupts(config)
+        try:
+            with alone():
+                return _command(await _run_alone(loose, node, graph.state.restore(state), callbacks, interrupts))
+        except PersonAwaited:
+            if interrupts.raised is None:  # of an adapter that waits for somebody by means of its own
+                raise
+        raise interrupts.raised
 
     return run
+
+
+async def _run_alone(loose: LooseStep, node: Node, state: Mapping[str, Any], callbacks: Callbacks | None, interrupts: Interrupts) -> Step:
+    if callbacks is None:
+        return await loose(node, state, None, interrupts)
+    async with callbacks:
+        return await loose(node, state, callbacks.hear, interrupts)
+
+
+def _command(step: Step) -> Command[str]:
+    ending, update = step
+    return Command(update=update, goto=ending.target or END)

@@ -22,6 +22,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_async_callback_manager_for_config
 
 from interlock.contract.node import Node, Step
+from interlock.engine.interrupts import Interrupts
 from interlock.errors import CapabilityError, InputError, InterlockError, TurnError
 
 __all__ = ["Callbacks", "LooseStep", "Tell"]
@@ -29,8 +30,8 @@ __all__ = ["Callbacks", "LooseStep", "Tell"]
 Tell: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Is called with every event while a node runs, and returns at once."""
 
-LooseStep: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None], Awaitable[Step]]
-"""Run one node on the state where LangGraph alone drives, and tell of it if somebody listens."""
+LooseStep: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None, Interrupts], Awaitable[Step]]
+"""Run one node on the state where LangGraph alone drives, and tell of it if somebody listens. It may wait for a person."""
 
 _PATIENCE = 5.0
 """Seconds that whoever listens has to hear the rest of what happened in a node that is cancelled."""

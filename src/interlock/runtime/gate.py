@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from interlock.capabilities.capability import is_stream, methods
+from interlock.capabilities.human import Human
 from interlock.contract import Graph
 from interlock.contract.node import Node
 from interlock.contract.shapes import note, render
@@ -109,6 +110,10 @@ class Gate:
         }
         self.names: frozenset[str] = graph.state.names.union(*(ready.gate.names for ready in inner.values()))
         """The names of all fields, those of inner graphs too."""
+        self.asking: frozenset[str] = frozenset(
+            node.name for node in graph.nodes.values() if any(_asks(grant.capability, inner, made_of) for grant in node.grants)
+        )
+        """The names of the nodes that may ask a person."""
         self._graph = graph
         self._inner = inner
 
@@ -129,6 +134,13 @@ class Gate:
         for parameter, handle in self._handles[node.name]:  # a comprehension takes longer than what it would do here
             opened[parameter] = handle(scope)
         return opened
+
+
+def _asks(capability: type, inner: Mapping[type, ReadySubgraph], composed: Mapping[type, Composed]) -> bool:
+    """Tell whether a call of a capability may ask a person: it is one, or a graph or an adapter behind it has one."""
+    if capability in inner:
+        return bool(inner[capability].gate.asking)
+    return capability is Human or (capability in composed and Human in composed[capability].parts)
 
 
 def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""A SQLite file in the layout of LangGraph's store, fast enough to be read between two steps of the event loop.
+"""A SQLite file in the layout of LangGraph's store.
 
 Of `langgraph.store.sqlite` only the tables are taken; `SqliteStore` opens the same file. Its classes were tried first:
 
@@ -6,7 +6,7 @@ Of `langgraph.store.sqlite` only the tables are taken; `SqliteStore` opens the s
                       transaction, which another process's write fails at once, whatever the timeout
     SqliteStore       33 us a read; commits what has failed, so that a full disk is reported as "no transaction is active";
                       two processes that make the tables at once fail, and one that is killed then leaves them unusable
-    the rows          6 us a read
+    the rows          6 us a read, and a thread around it: reading on the event loop blocks it while the disk is slow
 """
 
 from __future__ import annotations
@@ -57,27 +57,21 @@ class Row(NamedTuple):
 
 
 class SqliteFile:
-    """Keeps values in a file. Reads are made in place, and in a thread where they would wait; all else in the thread."""
+    """Keeps values in a file. All work is done in a thread, because a file blocks the event loop for as long as the disk takes."""
 
     def __init__(self, path: Path, *, timeout_s: float) -> None:
         self._path = path.absolute()
         self._name = str(self._path)
         self._timeout_s = min(timeout_s, LONGEST_S)
         self._lock = threading.Lock()
-        self._reader: sqlite3.Connection | None = None
-        self._reads: tuple[int, int] | None = None
         self._writer: sqlite3.Connection | None = None
         self._writes: tuple[int, int] | None = None
         self._thread: ThreadPoolExecutor | None = None
 
     async def aget(self, namespace: tuple[str, ...], key: str) -> Row | None:
-        """Return what is kept for a key. A primary-key read is over before a thread would have started."""
+        """Return what is kept for a key."""
         row = (".".join(namespace), key)
-        try:
-            found = self._look(row)
-        except (sqlite3.Error, OSError):  # not there yet, busy or broken: in the thread there is time to find out
-            found = await self._in_thread(lambda: self._opened().execute(_READ, row).fetchall())
-        return self._row(found)
+        return self._row(await self._in_thread(lambda: self._opened().execute(_READ, row).fetchall()))
 
     async def aput(self, namespace: tuple[str, ...], key: str, value: dict[str, Any]) -> None:
         """Replace what is kept for a key. When this returns, it outlives the process."""
@@ -87,7 +81,6 @@ class SqliteFile:
     async def aclose(self) -> None:
         """Close the file and end the thread."""
         with self._lock:
-            self._close_reader()
             thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -95,20 +88,6 @@ class SqliteFile:
             await asyncio.get_running_loop().run_in_executor(thread, self._close_writer)
         finally:
             thread.shutdown()
-
-    def _look(self, row: tuple[str, str]) -> list[tuple[bytes]]:
-        """Read without waiting for anybody."""
-        with self._lock:
-            file = self._file()
-            if self._reader is None or self._reads != file:
-                self._close_reader()
-                check_writable(self._path)
-                self._reads = file
-                self._reader = sqlite3.connect(
-                    f"{self._path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False
-                )
-            # All rows: a statement that is not at its end would hold on to what the file was when it began.
-            return self._reader.execute(_READ, row).fetchall()
 
     def _row(self, found: list[tuple[bytes]]) -> Row | None:
         if not found:
@@ -171,11 +150,6 @@ class SqliteFile:
             return self._file()
         except FileNotFoundError:
             return None
-
-    def _close_reader(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
 
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None
