@@ -231,8 +231,12 @@ async def test_a_question_interrupts_the_graph_of_somebody_else_that_ours_is_ins
 async def test_puntini_asks_and_goes_on(tmp_path: Path):
     async with Interlock(Settings(data_dir=tmp_path)) as app:
         graph = app.langgraph("puntini", checkpointer=InMemorySaver())
-        state = await graph.ainvoke({"goal": "Delete the person Zoe", "session_id": "one"}, THREAD)
-        assert "abort" in asked(state)["options"]
-        state = await graph.ainvoke(Command(resume="abort"), THREAD)
-    assert "__interrupt__" not in state
-    assert "Zoe" in state["final_answer"]
+        for goal in ("Add a task Design", "Add a person Design"):
+            await graph.ainvoke({"goal": goal, "session_id": "one"}, THREAD)
+        state = await graph.ainvoke({"goal": "Set the priority of Design to 3"}, THREAD)
+        assert asked(state)["options"] == ["Person Design", "Task Design"]
+        state = await graph.ainvoke(Command(resume="the task"), THREAD)
+        assert "__interrupt__" not in state
+        assert state["escalation"].choice == "Task Design"
+        state = await graph.ainvoke({"goal": "Set the priority of Design to 3"}, THREAD)
+    assert "Changed Task Design (priority: 3)" in state["final_answer"]

@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from interlock import Interlock, Settings
 from interlock.contract import END, Graph, Outcome, Present, node
 from interlock.engine.threads import BEFORE
-from interlock.errors import NodeFailed
+from interlock.errors import NodeFailed, StateIncompatible
 from interlock.runtime.agent import Agent
 from interlock.runtime.reply import Reply
 
@@ -147,6 +147,15 @@ async def test_what_a_turn_began_with_is_in_no_state_that_somebody_gets_to_see()
     seen += [snapshot.values async for snapshot in graph.aget_state_history(THREAD)]
     assert len(seen) > 4
     assert not [state for state in seen if BEFORE in state]
+
+
+async def test_an_input_of_the_wrong_type_is_refused_and_the_thread_can_still_be_read_and_goes_on():
+    graph = driven(agent)
+    await graph.ainvoke({"said": "a"}, THREAD)
+    with pytest.raises(StateIncompatible):
+        await graph.ainvoke({"said": 5}, THREAD)
+    assert (await graph.aget_state(THREAD)).values["said"] == 5
+    assert (await graph.ainvoke({"said": "b"}, THREAD))["answer"] == "a b"
 
 
 async def test_puntini_reports_only_the_work_of_the_turn_that_it_reports(tmp_path: Path):

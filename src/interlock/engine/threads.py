@@ -18,6 +18,7 @@ from langgraph.pregel._write import ChannelWrite, ChannelWriteTupleEntry
 from langgraph.types import Overwrite
 
 from interlock.contract.state import Field, Values
+from interlock.errors import StateIncompatible
 
 __all__ = ["BEFORE", "Begun", "begin_turns", "channel_of"]
 
@@ -36,9 +37,7 @@ class Begun:
 
 def channel_of(field: Field) -> Any:
     """Make the channel of a field of the state."""
-    if field.reducer is None:
-        return _Plain(field.hint)
-    return _Reduced(field.hint, field.reduce_stored)
+    return _Plain(field) if field.reducer is None else _Reduced(field.hint, field.reduce_stored)
 
 
 def begin_turns(compiled: CompiledStateGraph[Any, Any, Any, Any], fields: Iterable[str], outlive: Collection[str]) -> None:
@@ -93,15 +92,40 @@ def _restarts(value: Any) -> bool:
     return type(value) is Overwrite and isinstance(value.value, dict) and _RESTART in value.value
 
 
+def _restored(field: Field, value: Any) -> Any:
+    """Return a stored value as the field's type: a serializer may leave dicts where it may not, or cannot, make the field's classes.
+
+    What does not fit stays as it is, so that a thread with it can be looked at; a node that reads it is told.
+    """
+    try:
+        return value if value is MISSING else field.restore(value)
+    except StateIncompatible:
+        return value
+
+
 class _Plain(LastValue[Any]):
     """A field that holds what was written last."""
+
+    def __init__(self, field: Field) -> None:
+        super().__init__(field.hint, field.name)
+        self.field = field
+
+    def copy(self) -> Self:
+        made = type(self)(self.field)
+        made.value = self.value
+        return made
+
+    def from_checkpoint(self, checkpoint: Any) -> Self:
+        made = type(self)(self.field)
+        made.value = _restored(self.field, checkpoint)
+        return made
 
     def update(self, values: Sequence[Any]) -> bool:
         written = [value for value in values if not _restarts(value)]
         if written or not values:
             return super().update(written)
         found, before = values[-1].value[_RESTART], self.value
-        self.value = found[0] if found else MISSING
+        self.value = _restored(self.field, found[0]) if found else MISSING
         return self.value is not before
 
 
@@ -114,10 +138,7 @@ class _Reduced(BinaryOperatorAggregate[Any]):
     __hash__ = None  # as LangGraph's own channels
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return the channel as it was stored. A serializer that may not make the field's classes leaves dicts in their place."""
-        if checkpoint is not MISSING:
-            checkpoint = self._restored(checkpoint)
-        return super().from_checkpoint(checkpoint)
+        return super().from_checkpoint(_restored(self._field, checkpoint))
 
     def update(self, values: Sequence[Any]) -> bool:
         for value in values:
@@ -125,13 +146,14 @@ class _Reduced(BinaryOperatorAggregate[Any]):
                 self.value = value.value
             elif _restarts(value):
                 found = value.value[_RESTART]
-                self.value = self._restored(found[0]) if found else _Reduced(self.typ, self.operator).value
+                self.value = _restored(self._field, found[0]) if found else _Reduced(self.typ, self.operator).value
             else:
                 self.value = value if not self.is_available() else self.operator(self.value, value)
         return bool(values)
 
-    def _restored(self, value: Any) -> Any:
-        return cast("Field", cast("Any", self.operator).__self__).restore(value)
+    @property
+    def _field(self) -> Field:
+        return cast("Any", self.operator).__self__
 
 
 class _Before(LastValue[Any]):
