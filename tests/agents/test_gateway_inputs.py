@@ -211,7 +211,11 @@ async def test_who_leads_langgraph_to_the_bridge_does_not_cross_without_a_proof(
     assert (final.get("customer_response"), final.get("bridge_admin_input")) == (None, None)
 
 
-@pytest.mark.parametrize("given_seal", [None, "", "0" * 64, seal("the docs", "supervisor"), seal("another", "bridge")])
+@pytest.mark.parametrize(
+    "given_seal",
+    [None, "", "0" * 64, seal("the docs", "supervisor"), seal("another", "bridge")],
+    ids=["unset", "none", "zeros", "of the supervisor", "of another text"],
+)
 async def test_who_leads_langgraph_past_the_bridge_is_refused_on_the_far_side(post: Post, given_seal: str | None):
     graph: Any = post.apps["langgraph"].langgraph("gateway.admin", checkpointer=InMemorySaver())
     post.switch("Never asked.")

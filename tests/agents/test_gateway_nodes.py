@@ -149,7 +149,9 @@ async def test_the_bridge_refuses_every_origin_that_cannot_be_proved(origin: str
 
 
 @pytest.mark.parametrize(
-    "given_seal", ["", "bridge", "0" * 64, seal("another", "bridge"), seal(TEXT, "supervisor"), seal(TEXT, "bridge").upper()]
+    "given_seal",
+    ["", "bridge", "0" * 64, seal("another", "bridge"), seal(TEXT, "supervisor"), seal(TEXT, "bridge").upper()],
+    ids=["none", "a word", "zeros", "of another text", "of the supervisor", "in capitals"],
 )
 async def test_the_far_side_of_the_bridge_accepts_only_what_the_bridge_sealed(given_seal: str):
     side = Worked()
