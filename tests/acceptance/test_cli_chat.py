@@ -169,3 +169,18 @@ def test_a_turn_that_fails_says_so_and_the_chat_goes_on(interlock: Command):
     assert ran.returncode == 0
     assert ran.stderr.startswith("media_malformed: ")
     assert "“hello” (1 word)" in ran.stdout
+
+
+def test_a_file_goes_with_what_is_said_next_behind_it_or_alone(interlock: Command, tmp_path: Path):
+    (tmp_path / "my note.txt").write_text("line one\n  line two\n")
+    said = (
+        '/file "my note.txt"\nWhat is in it?\n/file "my note.txt" Which is last?\n/file "my note.txt"\n\nhello\n/file nothing.txt\n/file\n'
+    )
+    ran = interlock("chat", "sam", stdin=said.encode())
+    answers = ran.stdout
+    assert "What is in it?\n\nline one\n  line two”" in answers
+    assert "Which is last?\n\nline one\n  line two”" in answers
+    assert "You said: “line one\n  line two”" in answers
+    assert "You said: “hello”" in answers
+    assert "File 'nothing.txt' cannot be read" in ran.stderr
+    assert "Name a file: /file PATH" in ran.stderr

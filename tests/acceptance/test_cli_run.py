@@ -101,7 +101,7 @@ def test_text_is_taken_from_standard_input(interlock: Command):
     assert ran.returncode == 0
     result = json.loads(ran.stdout)
     assert result["state"]["raw_input"] == "Grüße\naus Köln\n"
-    assert result["state"]["preprocessing_result"]["content"] == "Grüße aus Köln"
+    assert result["state"]["preprocessing_result"]["content"] == "Grüße\naus Köln"
 
 
 def test_text_that_begins_with_a_dash_is_taken_after_two(interlock: Command):
@@ -114,7 +114,26 @@ def test_a_file_is_sent_as_what_it_is(interlock: Command, tmp_path: Path, name: 
     ran = interlock("run", "sam", "--file", name, "--json")
     result = json.loads(ran.stdout)
     assert (ran.returncode, result["state"]["input_type"]) == (0, "image")
-    assert result["state"]["preprocessing_result"]["content"].startswith("data:image/jpeg;base64,")
+    assert result["state"]["preprocessing_result"]["image"].startswith("data:image/jpeg;base64,")
+    assert result["state"]["preprocessing_result"]["content"] == "Describe this image."
+
+
+def test_text_is_the_question_about_a_file(interlock: Command, tmp_path: Path):
+    (tmp_path / "dot.png").write_bytes(png())
+    (tmp_path / "note.txt").write_text("first\n  second\n")
+    picture = json.loads(interlock("run", "sam", "Is it round?", "--file", "dot.png", "--json").stdout)
+    assert picture["state"]["preprocessing_result"]["content"] == "Is it round?"
+    assert picture["state"]["preprocessing_result"]["image"].startswith("data:image/jpeg;base64,")
+    assert "Is it round?" in picture["output"]
+    note = json.loads(interlock("run", "sam", "Which is last?", "--file", "note.txt", "--json").stdout)
+    assert note["state"]["preprocessing_result"]["content"] == "Which is last?\n\nfirst\n  second"
+
+
+def test_an_agent_that_takes_no_file_says_so(interlock: Command, tmp_path: Path):
+    (tmp_path / "note.txt").write_text("hello")
+    ran = interlock("run", "puntini", "Create a task A", "--file", "note.txt")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("input_schema: ")
 
 
 def test_a_file_that_is_not_what_its_name_says_is_malformed(interlock: Command, tmp_path: Path):

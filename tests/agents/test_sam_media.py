@@ -162,7 +162,7 @@ async def test_the_model_is_asked_what_was_spoken(
     assert result.path == success_path
     assert result.state["input_type"] == "audio"
     assert ear.types == [media_type]
-    assert [(request.prompt, request.image) for request in requests] == [("good morning", None)]
+    assert [(request.prompt, request.image) for request in requests] == [(" good\tmorning", None)]
 
 
 @pytest.mark.parametrize(

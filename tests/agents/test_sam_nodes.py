@@ -34,10 +34,20 @@ from interlock.agents.sam.state import (
     Response,
     Routed,
     Success,
+    TextWithFile,
 )
 from interlock.capabilities import ModelRequest, ModelResponse
 from interlock.contract.labels import has_value
-from interlock.errors import CapabilityTimeout, MediaBomb, MediaMalformed, MediaUnsupported
+from interlock.errors import (
+    BudgetExceeded,
+    CapabilityResultInvalid,
+    CapabilityTimeout,
+    MediaBomb,
+    MediaMalformed,
+    MediaUnsupported,
+    ModelTimeout,
+    ModelUnavailable,
+)
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -131,15 +141,17 @@ async def test_decision_logic_node_goes_by_the_last_command_and_what_there_is(
     ("raw_input", "result"),
     [
         ("hello", PreprocessingResult(content="hello")),
-        ("  a\t\n b ", PreprocessingResult(content="a b")),
+        ("  a\t\n b ", PreprocessingResult(content="  a\t\n b")),
+        ("def f():\r\n    return 1\r\n\r\n", PreprocessingResult(content="def f():\n    return 1")),
+        ("a\rb\x85c\x0bd\x0ce", PreprocessingResult(content="a\nb\ncde")),
         ("cafe\u0301", PreprocessingResult(content="caf\u00e9")),
         ("a\x07b\x1b[31m", PreprocessingResult(content="ab[31m")),
         ("\x07", PreprocessingResult(problem="input_empty")),
         ("x" * MAX_TEXT, PreprocessingResult(content="x" * MAX_TEXT)),
         ("x" * (MAX_TEXT + 1), PreprocessingResult(problem="input_too_large")),
-        ("x" + " " * MAX_TEXT + "y", PreprocessingResult(content="x y")),
+        ("x" + " " * MAX_TEXT, PreprocessingResult(content="x")),
     ],
-    ids=["text", "space", "composed", "control", "nothing left", "longest", "too long", "long before"],
+    ids=["text", "space", "code", "line breaks", "composed", "control", "nothing left", "longest", "too long", "long before"],
 )
 async def test_task_preprocessing_node_makes_text_ready_or_says_why_not(raw_input: str, result: PreprocessingResult):
     made = await task_preprocessing_node("text", raw_input, transcriber=NoTranscriber(), images=NoImages())
@@ -149,7 +161,7 @@ async def test_task_preprocessing_node_makes_text_ready_or_says_why_not(raw_inpu
 async def test_task_preprocessing_node_asks_the_transcriber_for_the_words():
     transcriber, images = Spoken(" good\tmorning "), Small()
     made = await task_preprocessing_node("audio", WAV, transcriber=transcriber, images=images)
-    assert made.preprocessing_result == PreprocessingResult(content="good morning")
+    assert made.preprocessing_result == PreprocessingResult(content=" good\tmorning")
     ((audio, media_type),) = transcriber.heard
     assert (audio[:12], media_type) == (b"RIFF$\x00\x00\x00WAVE", "audio/wav")
     assert images.seen == []
@@ -158,7 +170,7 @@ async def test_task_preprocessing_node_asks_the_transcriber_for_the_words():
 async def test_task_preprocessing_node_asks_the_image_adapter_for_a_small_image():
     transcriber, images = Spoken("unused"), Small()
     made = await task_preprocessing_node("image", PNG, transcriber=transcriber, images=images)
-    assert made.preprocessing_result == PreprocessingResult(content="data:image/png;base64,small")
+    assert made.preprocessing_result == PreprocessingResult(content=IMAGE_PROMPT, image="data:image/png;base64,small")
     assert images.seen == [(b"\x89PNG\r\n\x1a\n", "image/png")]
     assert transcriber.heard == []
 
@@ -188,7 +200,6 @@ async def test_task_preprocessing_node_takes_nothing_but_an_image_from_an_image_
     ("error", "problem"),
     [
         (MediaUnsupported(), "unsupported_media"),
-        (CapabilityTimeout(), "unsupported_media"),
         (MediaMalformed(), "media_malformed"),
         (MediaBomb(), "media_bomb"),
     ],
@@ -198,6 +209,41 @@ async def test_task_preprocessing_node_takes_nothing_but_an_image_from_an_image_
 async def test_task_preprocessing_node_says_why_an_adapter_refuses(error: Exception, problem: Any, input_type: Any, raw_input: str):
     made = await task_preprocessing_node(input_type, raw_input, transcriber=Spoken(error), images=Small(error))
     assert made.preprocessing_result == PreprocessingResult(problem=problem)
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"), [(CapabilityTimeout("It took too long."), "timeout"), (BudgetExceeded("The time is up."), "budget_exceeded")]
+)
+@pytest.mark.parametrize(("input_type", "raw_input"), [("audio", WAV), ("image", PNG)])
+async def test_task_preprocessing_node_says_which_limit_was_reached(error: Exception, problem: Any, input_type: Any, raw_input: str):
+    made = await task_preprocessing_node(input_type, raw_input, transcriber=Spoken(error), images=Small(error))
+    assert made.preprocessing_result == PreprocessingResult(problem=problem, reason=str(error))
+
+
+@pytest.mark.parametrize(
+    ("input_type", "file", "result"),
+    [
+        ("image", PNG, PreprocessingResult(content="What is\n  this?", image="data:image/png;base64,small")),
+        ("audio", WAV, PreprocessingResult(content="What is\n  this?\n\ngood morning")),
+        ("text", "data:text/plain,a%0A%20b", PreprocessingResult(content="What is\n  this?\n\na\n b")),
+        ("text", "not a file", PreprocessingResult(problem="media_malformed")),
+        ("text", "data:application/pdf;base64,JVBERg==", PreprocessingResult(problem="unsupported_media")),
+    ],
+    ids=["image", "audio", "text", "no data URI", "another kind"],
+)
+async def test_text_is_the_question_and_the_file_its_subject(input_type: Any, file: str, result: PreprocessingResult):
+    both = TextWithFile(text="What is\n  this? ", file=file)
+    assert (await router_node(both)).input_type == input_type
+    made = await task_preprocessing_node(input_type, both, transcriber=Spoken("good morning"), images=Small())
+    assert made.preprocessing_result == result
+
+
+@pytest.mark.parametrize("file", [PNG, WAV, "data:text/plain,a"], ids=["image", "audio", "text"])
+async def test_a_question_that_is_too_long_is_one_with_a_file_too(file: str):
+    both = TextWithFile(text="x" * (MAX_TEXT + 1), file=file)
+    kind = (await router_node(both)).input_type
+    made = await task_preprocessing_node(kind, both, transcriber=Spoken("words"), images=Small())
+    assert made.preprocessing_result == PreprocessingResult(problem="input_too_large")
 
 
 def test_a_preprocessing_result_with_a_problem_counts_as_none():
@@ -221,8 +267,35 @@ async def test_model_call_node_asks_about_a_transcript_as_text():
 
 async def test_model_call_node_shows_an_image_beside_the_prompt():
     model = ScriptedModel("a dot")
-    await model_call_node(PreprocessingResult(content=PNG), "image", "t", model=model)
+    await model_call_node(PreprocessingResult(content=IMAGE_PROMPT, image=PNG), "image", "t", model=model)
     assert model.requests == [ModelRequest(prompt=IMAGE_PROMPT, image=PNG, trace_id="t")]
+
+
+@pytest.mark.parametrize(
+    ("error", "error_type", "reason"),
+    [
+        (BudgetExceeded("Too many tokens."), "budget_exceeded", "Too many tokens."),
+        (ModelTimeout("Too late."), "timeout", "Too late."),
+        (ModelUnavailable("Nobody there."), "backend_unavailable", "Nobody there."),
+        (CapabilityResultInvalid("hunter2"), "backend_unavailable", MESSAGES["backend_unavailable"]),
+    ],
+)
+async def test_what_the_gate_finds_wrong_with_the_call_is_a_response_that_the_error_router_names(
+    error: Exception, error_type: Any, reason: str
+):
+    made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=Raising(error))
+    assert isinstance(made, Refused)
+    assert await error_router_node(made.model_response, None) == Classified(error_type=error_type, final_output=reason)
+
+
+class Raising:
+    """A backend behind a gate that refuses the call."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        raise self._error
 
 
 @pytest.mark.parametrize("status", ["recoverable_error", "fatal_error"])

@@ -2,18 +2,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import unicodedata
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from interlock import Interlock, Settings, TurnResult
 from interlock.adapters.models.guarded import GuardedModelBackend
 from interlock.agents.sam.nodes import MESSAGES
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse
+from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse, Transcriber
+from interlock.capabilities.backend import Metadata
 from interlock.engine import EngineName
-from interlock.errors import InputError, MediaUnsupported
+from interlock.errors import InputError, InputSchema, MediaUnsupported
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from tests.support.passing import ENOUGH, run_out
 
 ASKED = (
     "router_node",
@@ -24,6 +30,7 @@ ASKED = (
     "model_call_node",
 )
 REFUSED = (*ASKED, "error_router_node", "format_response_node")
+UNREAD = (*ASKED[:-1], "error_router_node", "format_response_node")
 BLANK = (*ASKED, "result_handling_node", "decision_logic_node", "error_router_node", "format_response_node")
 
 
@@ -136,7 +143,7 @@ async def test_the_model_is_asked_the_text_with_the_turns_trace_id_and_half_a_mi
     model = ScriptedModel("hi")
     result = await take(engine, model, "  Caf\u0065\u0301\tau\n lait ")
     (request,) = model.requests
-    assert request == ModelRequest(task="respond", prompt="Café au lait", timeout_s=30.0, trace_id=result.state["trace_id"])
+    assert request == ModelRequest(task="respond", prompt="  Café\tau\n lait", timeout_s=30.0, trace_id=result.state["trace_id"])
 
 
 async def test_text_that_is_too_long_is_refused_before_the_model_is_asked(engine: EngineName):
@@ -156,8 +163,104 @@ async def test_ids_that_are_asked_for_are_kept(engine: EngineName):
 
 
 async def test_ids_that_nobody_asks_for_are_made(engine: EngineName):
-    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello", "conversation_id": "", "trace_id": ""})
-    assert (result.turn, result.state["conversation_id"], result.state["trace_id"]) == ("id-1", "id-2", "id-3")
+    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello"})
+    assert (result.turn, result.state["conversation_id"], result.state["trace_id"]) == ("id-1", "id-1", "id-2")
+
+
+@pytest.mark.parametrize("name", ["conversation_id", "trace_id"])
+@pytest.mark.parametrize("bad", ["", "x" * 129, "a\nb", "a\x1b[31mb", "\u202eabc", 7])
+async def test_an_id_from_outside_is_1_to_128_printable_characters(engine: EngineName, name: str, bad: Any):
+    model = ScriptedModel("hi")
+    with pytest.raises(InputSchema, match=name):
+        await take(engine, model, {"raw_input": "hello", name: bad})
+    assert model.requests == []
+    good = "ü " * 64
+    assert (await take(engine, model, {"raw_input": "hello", name: good})).state[name] == good
+
+
+NESTED: Metadata = {"usage": {"cached": [1, 2.5, None]}, "safe": True, "model": "m"}
+
+
+async def test_metadata_is_any_json(engine: EngineName):
+    result = await take(engine, ScriptedModel(ModelResponse(status="success", output="hi", metadata=NESTED)))
+    assert (result.status, result.metadata) == ("success", NESTED)
+    assert result.to_json()["state"]["response"]["metadata"] == NESTED
+
+
+LIMITS = [{"max_model_calls": 0}, {"max_tokens": 1}, {"max_output_bytes": 3}]
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+async def test_what_a_budget_refuses_goes_through_the_error_router(engine: EngineName, limits: dict[str, Any]):
+    grants = {ModelBackend: ScriptedModel("a long answer " * 10), Clock: FixedClock(), Ids: CountingIds()}
+    result = await Interlock(Settings(engine=engine, **limits), grants=grants).run("sam", "hello")
+    assert result.path == REFUSED
+    assert result.error is not None
+    assert (result.error.code, result.error.node) == ("budget_exceeded", "error_router_node")
+    assert next(iter(limits)) in result.output
+    assert result.state["response"].error_type == "budget_exceeded"
+
+
+class RunsOut:
+    """Uses up the turn's time, in whatever it is asked for."""
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        await run_out()
+
+    async def transcribe(self, audio: bytes, *, media_type: str) -> str:
+        await run_out()
+
+
+WAV = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
+
+
+@pytest.mark.usefixtures("time_passes")
+@pytest.mark.parametrize("recorded", [False, True], ids=["live", "recorded"])
+@pytest.mark.parametrize(("said", "path"), [("hello", "model"), (WAV, "preprocessing")], ids=["model", "transcriber"])
+@pytest.mark.parametrize(
+    ("limit", "code"), [("max_turn_seconds", "budget_exceeded"), ("max_call_seconds", "timeout")], ids=["turn", "call"]
+)
+async def test_time_that_runs_out_goes_through_the_error_router(
+    engine: EngineName, tmp_path: Path, *, said: str, path: str, limit: str, code: str, recorded: bool
+):
+    grants = {ModelBackend: RunsOut(), Transcriber: RunsOut(), Clock: FixedClock(), Ids: CountingIds()}
+    limits: dict[str, Any] = {limit: ENOUGH}
+    app = Interlock(Settings(engine=engine, **limits), grants=grants)
+    record = tmp_path / "turn.json" if recorded else None
+    result = await app.run("sam", said, record=record)
+    assert result.path == (REFUSED if path == "model" else UNREAD)
+    assert result.error is not None
+    assert (result.error.code, result.error.node) == (code, "error_router_node")
+    if code == "budget_exceeded":
+        assert limit in result.output
+    if record is not None:
+        again = (await app.replay(record)).result
+        assert (again.path, again.error) == (result.path, result.error)
+
+
+async def test_text_and_a_file_come_in_together(engine: EngineName):
+    model = ScriptedModel("fine")
+    result = await take(engine, model, {"text": "What does it do?", "file": "data:text/plain,def%20f():%0A%20%20pass"})
+    assert result.status == "success"
+    assert [request.prompt for request in model.requests] == ["What does it do?\n\ndef f():\n  pass"]
+    assert result.state["raw_input"] == {"text": "What does it do?", "file": "data:text/plain,def%20f():%0A%20%20pass"}
+
+
+@given(text=st.text(max_size=60))
+async def test_what_the_backend_is_asked_is_what_preprocessing_made_and_it_is_asked_once(text: str):
+    model = ScriptedModel("hi")
+    try:
+        result = await take("direct", model, text)
+    except InputError:
+        assert model.requests == []
+        return
+    made = result.state["preprocessing_result"]
+    assert [request.prompt for request in model.requests] == ([made.content] if made.content else [])
+    assert made.content == made.content.rstrip() == unicodedata.normalize("NFC", made.content)
+    assert [line.strip() for line in made.content.split("\n")] == [
+        unicodedata.normalize("NFC", "".join(c for c in line if unicodedata.category(c) != "Cc" or c == "\t")).strip()
+        for line in text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n").rstrip().split("\n")
+    ] or not made.content
 
 
 async def test_a_session_is_the_conversation_of_fields_too(engine: EngineName):
@@ -183,7 +286,7 @@ async def test_the_reply_has_everything_the_document_promises(engine: EngineName
         "created_at": "2026-01-01T00:00:00+00:00",
         "input_type": "text",
         "raw_input": "hello",
-        "preprocessing_result": {"content": "hello", "problem": None},
+        "preprocessing_result": {"content": "hello", "image": None, "problem": None, "reason": ""},
         "model_response": {
             "status": "success",
             "output": "hi",
@@ -217,9 +320,9 @@ async def test_a_caller_cannot_set_what_sam_decides(engine: EngineName, field: s
 @pytest.mark.parametrize(("raw_input", "code"), [("x" * 41, "input_too_large"), ("a\0b", "input_encoding"), ("a\ud800b", "input_encoding")])
 async def test_text_is_held_to_the_same_rules_in_a_field_as_on_its_own(raw_input: str, code: str):
     app = Interlock(Settings(engine="direct", max_input_bytes=40))
-    for given in (raw_input, {"raw_input": raw_input}):
+    for one in (raw_input, {"raw_input": raw_input}):
         with pytest.raises(InputError) as caught:
-            await app.run("sam", given)
+            await app.run("sam", one)
         assert caught.value.code == code
 
 

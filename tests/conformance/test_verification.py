@@ -137,6 +137,25 @@ def forgive(observed: Observed) -> Observed:
     return Observed(replace(observed.result, status="success", error=None), observed.events)
 
 
+def ask_again(observed: Observed) -> Observed:
+    """Let the model be asked a second time."""
+    more = [event for event in observed.events for _ in range(1 + (event["event"] == "on_chat_model_start"))]
+    return Observed(observed.result, more)
+
+
+def embellish(observed: Observed) -> Observed:
+    """Let the model be asked something else than what preprocessing made."""
+
+    def change(event: Event) -> Event:
+        if event["event"] != "on_chat_model_start":
+            return event
+        copy = event.copy()
+        copy["data"] = {"input": [{**one, "prompt": f"Think step by step. {one['prompt']}"} for one in event["data"]["input"]]}
+        return copy
+
+    return Observed(observed.result, [change(event) for event in observed.events])
+
+
 BROKEN: list[tuple[Check, Doctor, str]] = [
     (invariants.one_node_at_a_time, overlap, "two nodes ran at once"),
     (invariants.every_transition_is_a_row, skip, "'router_node' went to 'decision_logic_node', which is no row"),
@@ -148,6 +167,8 @@ BROKEN: list[tuple[Check, Doctor, str]] = [
     (invariants.failures_are_typed, untype, "when the model raises, the turn ended with Fault(code='internal'"),
     (invariants.failures_are_typed, pass_by, "when the model raises"),
     (invariants.failures_are_typed, forgive, "ended with None"),
+    (invariants.model_is_asked_once, ask_again, "where preprocessing made"),
+    (invariants.model_is_asked_once, embellish, "Think step by step."),
 ]
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from pydantic import JsonValue
+
 from interlock.capabilities.capability import Capability, emits
 from interlock.capabilities.model import Usage
 
 __all__ = ["Metadata", "ModelBackend", "ModelErrorType", "ModelRequest", "ModelResponse", "ModelStatus"]
 
 ModelStatus = Literal["success", "recoverable_error", "fatal_error"]
-Metadata: TypeAlias = dict[str, str | int | float | bool | None]
-ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output"]
+Metadata: TypeAlias = dict[str, JsonValue]
+ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output", "budget_exceeded"]
 
 
 @dataclass(kw_only=True)
@@ -45,7 +47,7 @@ class ModelResponse:
         if "input_tokens" not in metadata and "output_tokens" not in metadata:
             return None
         counts = [metadata.get(name) for name in ("input_tokens", "output_tokens")]
-        given, made = (count if isinstance(count, int) else 0 for count in counts)
+        given, made = (count if isinstance(count, int) and not isinstance(count, bool) else 0 for count in counts)
         return Usage(input_tokens=given, output_tokens=made)
 
 

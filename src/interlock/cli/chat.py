@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import re
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +18,7 @@ from rich.text import Text
 
 from interlock.cli.live import Live, as_text
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
+from interlock.cli.run import read_file
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
@@ -30,9 +33,13 @@ HELP = {
     "/state": "what the agent knows after the last turn",
     "/path": "the nodes that the last turn went through",
     "/events": "what happened in the last turn",
+    "/file PATH": "send a file with what you say next, or with what stands behind it: /file PATH QUESTION",
     "/help": "this",
     "/quit": "leave (or Ctrl-D)",
 }
+
+
+_FILE = re.compile(r"""/file\s+(?:"(?P<quoted>[^"]+)"|(?P<plain>\S+))(?:\s+(?P<question>.+))?""", re.DOTALL)
 
 
 def chat(  # noqa: PLR0917 - the command line's options
@@ -60,6 +67,7 @@ class Chat:
         self._session = session
         self._role = role
         self._last: TurnResult | None = None
+        self._file: str | None = None
         self._events: list[Event] = []
         self._screen = console()
         self._commands: dict[str, Callable[[], None]] = {
@@ -85,10 +93,30 @@ class Chat:
                 break
             if said in self._commands:
                 self._commands[said]()
+            elif said.split(maxsplit=1)[:1] == ["/file"]:
+                question = self._attach(said)
+                if question:
+                    await self._take(question)
             elif said.startswith("/") and " " not in said:
                 print_error(f"There is no command '{safe(said)}'; /help lists them.")
-            elif said:
+            elif said or self._file is not None:
                 await self._take(line.rstrip("\r\n"))
+
+    def _attach(self, said: str) -> str | None:
+        """Read the file that is named, to be sent with what is said next; return what is said about it at once."""
+        found = _FILE.fullmatch(said)
+        if found is None:
+            print_error("Name a file: /file PATH, or /file PATH QUESTION. A path with spaces goes into double quotes.")
+            return None
+        path = Path(found["quoted"] or found["plain"]).expanduser()
+        try:
+            self._file = read_file(path, self._app.settings.max_input_bytes)
+        except InterlockError as error:
+            print_error(f"{error.code}: {safe(error.message)}")
+            return None
+        if not found["question"]:
+            print_error(f"{safe(path.name)} goes with what you say next. An empty line sends it alone.")
+        return found["question"]
 
     async def _take(self, text: str) -> None:
         live = Live(self._screen) if is_terminal() else None
@@ -122,7 +150,9 @@ class Chat:
         last = self._last
         if last is not None and last.status == "waiting" and is_answer(text, last):
             return await Waiting(self._app, self._target, last.session).answer(text, hear)
-        return await self._app.run(self._target, text, session=self._session, role=self._role, on_event=hear)
+        file, self._file = self._file, None
+        given = text if file is None else {"text": text, "file": file} if text.strip() else file
+        return await self._app.run(self._target, given, session=self._session, role=self._role, on_event=hear)
 
     def _show(self, result: TurnResult, live: Live | None = None) -> None:
         """Show how a turn ended, what it ended, and what can be answered where it waits."""

@@ -28,7 +28,7 @@ from interlock.runtime.media import sniff
 from interlock.runtime.turn import TurnResult
 from interlock.wiring import Interlock
 
-__all__ = ["run", "show_result"]
+__all__ = ["read_file", "run", "show_result"]
 
 _UNNAMED = "application/octet-stream"
 
@@ -43,15 +43,13 @@ def run(  # noqa: PLR0917 - the command line's options
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON; the last one has the result.")] = False,
     role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
     grants: GrantsOption = None,
-    file: Annotated[Path | None, typer.Option(help="An audio or image file to send instead of text.")] = None,
+    file: Annotated[Path | None, typer.Option(help="An audio, image or text file to send; TEXT is the question about it.")] = None,
     answer: Annotated[
         str | None, typer.Option(help="What a person says to a turn of the session that waits for it; 'abort' gives the turn up.")
     ] = None,
     record: Annotated[Path | None, typer.Option(help="A new file to write the turn to, for 'interlock replay'.")] = None,
 ) -> None:
     """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
-    if text is not None and file is not None:
-        raise typer.BadParameter("Pass TEXT or '--file', not both.")
     if answer is not None and (text is not None or file is not None or session is None or record is not None):
         raise typer.BadParameter("'--answer' goes with '--session', and with neither TEXT, '--file' nor '--record'.")
     if as_json and events:
@@ -107,12 +105,13 @@ class _Given:
         with live or contextlib.nullcontext():
             if self.answer is not None or (waiting is not None and self.file is None and is_answer(said, waiting)):
                 return await waits.answer(said, told)
-            return await app.run(agent, said, session=self.session, role=self.role, on_event=told, record=self.record)
+            both = {"text": self.text, "file": said} if self.text is not None and self.file is not None else None
+            return await app.run(agent, both or said, session=self.session, role=self.role, on_event=told, record=self.record)
 
     def _said(self) -> str:
         if self.answer is not None:
             return self.answer
-        return _read_file(self.file, self.limit) if self.file is not None else _read_text(self.text, self.limit)
+        return read_file(self.file, self.limit) if self.file is not None else _read_text(self.text, self.limit)
 
 
 def _print_event(event: Event) -> None:
@@ -166,7 +165,7 @@ def _read_text(text: str | None, limit: int) -> str:
         raise InputEncoding(f"The input is not valid UTF-8 at byte {error.start}.") from error
 
 
-def _read_file(file: Path, limit: int) -> str:
+def read_file(file: Path, limit: int) -> str:
     """Make a data URI of a file, never of more than may come in, and never of what is no file: reading a pipe may not end."""
     most = limit * 3 // 4  # base64 makes four characters of three bytes
     try:

@@ -51,7 +51,7 @@ class Heard:
 class Budget:
     """What one turn has used so far. `now` is a clock that only goes forward, in seconds."""
 
-    __slots__ = ("_bytes", "_calls", "_ran_out", "_tokens", "has_time_limit", "limits", "now", "until")
+    __slots__ = ("_bytes", "_calls", "_ran_out", "_tokens", "_told_at", "has_time_limit", "limits", "now", "until")
 
     def __init__(self, limits: Limits, *, now: Callable[[], float], ran_out: TimeRanOut | None = None) -> None:
         self.limits = limits
@@ -62,6 +62,7 @@ class Budget:
             self.until = now() + GRACE  # it waits for something that nobody recorded, and would wait for ever
         self.has_time_limit = self.until is not None or limits.max_call_seconds is not None
         self._calls = self._tokens = self._bytes = 0
+        self._told_at: float | None = None
 
     def call_until(self) -> float:
         """Return the moment when a call that begins now has to have ended; 0 where the turn's time is up."""
@@ -78,15 +79,22 @@ class Budget:
 
     def out_of_time(self) -> BudgetExceeded | None:
         """Return the error of a turn whose time is up."""
-        if self.until is None or self.now() < self.until:
+        now = self.now()
+        if self.until is None or now < self.until:
             return None
+        if self._told_at is None:
+            self._told_at = now
         return self._time_is_up()
 
     def _time_is_up(self) -> BudgetExceeded:
         return BudgetExceeded(f"The turn took all of its {self.limits.max_turn_seconds or 0:g} seconds (max_turn_seconds).")
 
     def take_step(self, taken: int, own: int, steps: int) -> BudgetExceeded | None:
-        """Begin a step; return why there may be none. Before it the turn took so many, the graph so many of its own."""
+        """Begin a step; return why there may be none. Before it the turn took so many, the graph so many of its own.
+
+        A node that was told, by one of its calls, that the time is up may have returned an outcome. The steps that follow it
+        have the grace period: no call is let out any more, but the turn can end as its rows say.
+        """
         most = self.limits.max_steps
         if own >= steps:
             return BudgetExceeded(f"The graph took all of its {steps} steps without ending.")
@@ -94,7 +102,10 @@ class Budget:
             return BudgetExceeded(f"The turn took all of its {most} steps without ending (max_steps).")
         if self._ran_out is not None and not self._ran_out.in_a_step and taken >= self._ran_out.after_steps:
             return self._time_is_up()
-        return None if self.until is None or self.now() < self.until else self._time_is_up()
+        if self.until is None or self.now() < self.until:
+            return None
+        was_told = self._told_at is not None and self.now() < self._told_at + GRACE
+        return None if was_told else self._time_is_up()
 
     def ask_model(self) -> Heard:
         """Begin a call of a model."""

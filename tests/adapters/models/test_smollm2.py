@@ -49,7 +49,7 @@ async def model(request: pytest.FixtureRequest, smollm2: LocalModel, opened: Cal
     if request.param == "local":
         return smollm2
     served = await smollm2.start()
-    return opened(f"{served.address}/v1", api_key=served.key, **OPTIONS)
+    return opened(f"{served.address}/v1", api_key=served.key, takes_cut_text=True, **OPTIONS)
 
 
 async def test_it_replies(model: Model) -> None:

@@ -17,8 +17,13 @@ __all__ = ["agent"]
 
 
 def _admit(given: str | Mapping[str, Any], session: str) -> Mapping[str, Any]:
-    fields = {"raw_input": given} if isinstance(given, str) else given
-    return {"conversation_id": session, **fields}
+    """Take text, the fields of the graph, or `text` and `file` as short for a `raw_input` that has both."""
+    if isinstance(given, str):
+        return {"conversation_id": session, "raw_input": given}
+    if given.keys() >= {"text", "file"} and "raw_input" not in given:
+        both = {"text": given["text"], "file": given["file"]}
+        given = {"raw_input": both, **{name: value for name, value in given.items() if name not in both}}
+    return {"conversation_id": session, **given}
 
 
 def _reply(state: Mapping[str, Any]) -> Reply:

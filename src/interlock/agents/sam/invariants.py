@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import get_args
+from typing import Any, get_args
 
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import ErrorType
@@ -26,6 +26,12 @@ FAILURES: dict[str, tuple[str, str | ModelResponse | Exception]] = {
     "the image is damaged": (NOT_A_PICTURE, "never asked"),
     "nobody transcribes": (SILENT_WAV, "never asked"),
     "the text is too long": ("x" * 40_000, "never asked"),
+}
+
+BUDGETS: dict[str, dict[str, Any]] = {
+    "the model may not be asked": {"max_model_calls": 0},
+    "the answer takes too many tokens": {"max_tokens": 1},
+    "the answer has too many bytes": {"max_output_bytes": 3},
 }
 
 HOSTILE = (
@@ -140,17 +146,28 @@ async def failures_pass_the_error_router(_lab: Lab) -> Finding:
 async def failures_are_typed(lab: Lab) -> Finding:
     """Make everything fail that can."""
     codes: set[str] = set()
-    for how, (text, reply) in FAILURES.items():
-        for observed in await lab.observe(text, reply):
-            error = observed.result.error
-            if error is None or error.code not in _codes() or "error_router_node" not in observed.result.path:
-                return Finding(False, f"when {how}, the turn ended with {error} by {observed.result.path}")
+    failures = [(how, await lab.observe(text, reply)) for how, (text, reply) in FAILURES.items()]
+    failures += [(how, await lab.observe("hello", "a long answer", **limits)) for how, limits in BUDGETS.items()]
+    for how, turns in failures:
+        for observed in turns:
+            error, path = observed.result.error, observed.result.path
+            if error is None or error.code not in get_args(ErrorType) or path[-2:] != ("error_router_node", "format_response_node"):
+                return Finding(False, f"when {how}, the turn ended with {error} by {path}")
             codes.add(error.code)
-    return Finding(True, f"{len(FAILURES)} ways to fail, all through error_router_node: {', '.join(sorted(codes))}")
+    return Finding(True, f"{len(failures)} ways to fail, all through error_router_node: {', '.join(sorted(codes))}")
 
 
-def _codes() -> set[str]:
-    return set(get_args(ErrorType))
+async def model_is_asked_once(lab: Lab) -> Finding:
+    """Compare how often the model was asked with the path, and what it was asked with what preprocessing made."""
+    asked = 0
+    async for observed in _turns(lab):
+        requests = [event["data"]["input"] for event in observed.told("on_chat_model_start")]
+        made = plain(observed.result.state["preprocessing_result"])
+        expected = [[(made["content"], made["image"])]] if "model_call_node" in observed.result.path else []
+        if [[(one["prompt"], one["image"]) for one in request] for request in requests] != expected:
+            return Finding(False, f"the model was asked {requests} where preprocessing made {made}")
+        asked += len(requests)
+    return Finding(True, f"model_call_node ran {asked} times and asked once each time, what preprocessing had made, unchanged")
 
 
 INVARIANTS = (
@@ -162,4 +179,5 @@ INVARIANTS = (
     Invariant("memory is granted to no node", no_memory),
     Invariant("a reply is formatted only after success or error_router_node", failures_pass_the_error_router),
     Invariant("failures are typed and pass error_router_node", failures_are_typed),
+    Invariant("the model is asked once, and what it is asked is the preprocessing result", model_is_asked_once),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from interlock.agents.sam.state import (
@@ -23,11 +24,21 @@ from interlock.agents.sam.state import (
     Response,
     Routed,
     Success,
+    TextWithFile,
 )
 from interlock.capabilities import Clock, Ids, Images, ModelBackend, ModelRequest, ModelResponse, Transcriber
-from interlock.capabilities.backend import Metadata
+from interlock.capabilities.backend import Metadata, ModelErrorType
 from interlock.contract import Present
-from interlock.errors import CapabilityError, MediaBomb, MediaMalformed, MediaUnsupported, ModelError, ModelTimeout
+from interlock.errors import (
+    BudgetExceeded,
+    CapabilityError,
+    CapabilityTimeout,
+    MediaBomb,
+    MediaMalformed,
+    MediaUnsupported,
+    ModelError,
+    ModelTimeout,
+)
 from interlock.runtime.media import DataUri, check_audio, sniff
 
 __all__ = [
@@ -48,6 +59,9 @@ MAX_TEXT = 32_000
 """How many characters of text the model may be asked about."""
 
 IMAGE_PROMPT = "Describe this image."
+"""What an image is sent with that comes without a question."""
+
+_LINE_BREAK = re.compile("\\r\\n?|\\x85")
 
 MESSAGES: dict[ErrorType, str] = {
     "timeout": "The model did not answer in time.",
@@ -58,12 +72,15 @@ MESSAGES: dict[ErrorType, str] = {
     "media_bomb": "The media is small, but what it would unpack to is not.",
     "input_too_large": f"The text is longer than {MAX_TEXT:,} characters.",
     "input_empty": "There is nothing in the input to answer.",
+    "budget_exceeded": "The turn has used up what it may use.",
 }
+_SAYS_WHY = (ModelError, BudgetExceeded, CapabilityTimeout)
+"""Errors whose message is for the person; what others say may come from an adapter of anybody's."""
 
 
-async def router_node(raw_input: str) -> Routed:
-    """Tell whether the input is text, audio or an image."""
-    uri = DataUri.read(raw_input)
+async def router_node(raw_input: str | TextWithFile) -> Routed:
+    """Tell whether the input is text, audio or an image: by the file, where there is one."""
+    uri = DataUri.read(raw_input if isinstance(raw_input, str) else raw_input["file"])
     return Routed(input_type="text" if uri is None else uri.kind)
 
 
@@ -89,17 +106,24 @@ async def decision_logic_node(
     return Failure()
 
 
-async def task_preprocessing_node(input_type: InputType, raw_input: str, *, transcriber: Transcriber, images: Images) -> Preprocessed:
-    """Make the input into something that the model can be asked about, or say why that cannot be done."""
-    uri = DataUri.read(raw_input)
+async def task_preprocessing_node(
+    input_type: InputType, raw_input: str | TextWithFile, *, transcriber: Transcriber, images: Images
+) -> Preprocessed:
+    """Make the input into what the model will be asked, or say why that cannot be done."""
+    question, subject = ("", raw_input) if isinstance(raw_input, str) else (raw_input["text"], raw_input["file"])
+    uri = DataUri.read(subject)
     if uri is None:
-        return _ready(raw_input)
+        return _ready(subject) if isinstance(raw_input, str) else _useless("media_malformed")
     try:
-        return await _from_uri(uri, input_type, transcriber=transcriber, images=images)
+        return await _from_uri(uri, input_type, question, transcriber=transcriber, images=images)
     except MediaBomb:
         return _useless("media_bomb")
     except (MediaMalformed, UnicodeDecodeError):
         return _useless("media_malformed")
+    except BudgetExceeded as error:
+        return _useless("budget_exceeded", error.message)
+    except CapabilityTimeout as error:
+        return _useless("timeout", error.message)
     except CapabilityError:
         return _useless("unsupported_media")
 
@@ -107,17 +131,13 @@ async def task_preprocessing_node(input_type: InputType, raw_input: str, *, tran
 async def model_call_node(
     preprocessing_result: PreprocessingResult | None, input_type: InputType, trace_id: str, *, model: ModelBackend
 ) -> Answered | Refused:
-    """Ask the model once."""
-    content = preprocessing_result.content if preprocessing_result else ""
-    if input_type == "image":
-        request = ModelRequest(prompt=IMAGE_PROMPT, image=content, trace_id=trace_id)
-    else:
-        request = ModelRequest(prompt=content, trace_id=trace_id)
+    """Ask the model once, exactly what preprocessing made of the input."""
+    asked = preprocessing_result or PreprocessingResult()
+    image = asked.image if input_type == "image" else None
     try:
-        response = await model.generate(request)
-    except ModelError as error:  # the backend says so by a response; the gate, whose time is up before, by an error
-        error_type = "timeout" if isinstance(error, ModelTimeout) else "backend_unavailable"
-        response = ModelResponse(status="recoverable_error", error_type=error_type)
+        response = await model.generate(ModelRequest(prompt=asked.content, image=image, trace_id=trace_id))
+    except (CapabilityError, BudgetExceeded) as error:  # what the backend finds is a response; what the gate finds is raised
+        response = _failed(error)
     return Answered(model_response=response) if response.status == "success" else Refused(model_response=response)
 
 
@@ -133,12 +153,13 @@ async def result_handling_node(model_response: ModelResponse | None) -> Handled:
 async def error_router_node(model_response: ModelResponse | None, preprocessing_result: PreprocessingResult | None) -> Classified:
     """Name the failure and say so in the place of an answer."""
     error_type: ErrorType = "invalid_output"
+    reason: object = ""
     if model_response is not None:
         if model_response.status != "success":
             error_type = model_response.error_type or "backend_unavailable"
+            reason = (model_response.metadata or {}).get("reason")
     elif preprocessing_result is not None and preprocessing_result.problem is not None:
-        error_type = preprocessing_result.problem
-    reason = (model_response.metadata or {}).get("reason") if model_response is not None else None
+        error_type, reason = preprocessing_result.problem, preprocessing_result.reason
     return Classified(error_type=error_type, final_output=reason if isinstance(reason, str) and reason.strip() else MESSAGES[error_type])
 
 
@@ -162,41 +183,60 @@ async def format_response_node(
     )
 
 
-async def _from_uri(uri: DataUri, input_type: InputType, *, transcriber: Transcriber, images: Images) -> Preprocessed:
+def _failed(error: CapabilityError | BudgetExceeded) -> ModelResponse:
+    """Make a response of what the gate found wrong with the call: its time, its size, or how often the model may be asked."""
+    error_type: ModelErrorType = "backend_unavailable"
+    if isinstance(error, BudgetExceeded):
+        error_type = "budget_exceeded"
+    elif isinstance(error, ModelTimeout | CapabilityTimeout):
+        error_type = "timeout"
+    metadata: Metadata = {"cause": error.code}
+    if isinstance(error, _SAYS_WHY):
+        metadata["reason"] = error.message
+    return ModelResponse(status="recoverable_error" if error.transient else "fatal_error", error_type=error_type, metadata=metadata)
+
+
+async def _from_uri(uri: DataUri, input_type: InputType, question: str, *, transcriber: Transcriber, images: Images) -> Preprocessed:
     if input_type == "text" and not uri.media_type.startswith("text/"):
         raise MediaUnsupported
     content = uri.content()
     if content is None:
         raise MediaMalformed
     if input_type == "text":
-        return _ready(content.decode())
+        return _ready(content.decode(), question)
     if sniff(content) != uri.media_type:
         raise MediaMalformed if uri.is_known or sniff(content) else MediaUnsupported
     if input_type == "audio":
         check_audio(content, media_type=uri.media_type)
-        return _ready(await transcriber.transcribe(content, media_type=uri.media_type), when_empty="media_malformed")
+        return _ready(await transcriber.transcribe(content, media_type=uri.media_type), question, when_empty="media_malformed")
     image = await images.normalise(content, media_type=uri.media_type)
     made = DataUri.read(image)
     if made is None or made.kind != "image":
         raise MediaMalformed
-    return Preprocessed(preprocessing_result=PreprocessingResult(content=image))
-
-
-def _ready(text: str, *, when_empty: InputProblem = "input_empty") -> Preprocessed:
-    normalised = _normalised(text)
-    if not normalised:
-        return _useless(when_empty)
-    if len(normalised) > MAX_TEXT:
+    asked = _normalised(question) or IMAGE_PROMPT
+    if len(asked) > MAX_TEXT:
         return _useless("input_too_large")
-    return Preprocessed(preprocessing_result=PreprocessingResult(content=normalised))
+    return Preprocessed(preprocessing_result=PreprocessingResult(content=asked, image=image))
 
 
-def _useless(problem: InputProblem) -> Preprocessed:
-    return Preprocessed(preprocessing_result=PreprocessingResult(problem=problem))
+def _ready(text: str, question: str = "", *, when_empty: InputProblem = "input_empty") -> Preprocessed:
+    """Make the prompt: the text, behind the question about it if there is one."""
+    subject, asked = _normalised(text), _normalised(question)
+    if not subject:
+        return _useless(when_empty)
+    prompt = f"{asked}\n\n{subject}" if asked else subject
+    if len(prompt) > MAX_TEXT:
+        return _useless("input_too_large")
+    return Preprocessed(preprocessing_result=PreprocessingResult(content=prompt))
+
+
+def _useless(problem: InputProblem, reason: str = "") -> Preprocessed:
+    return Preprocessed(preprocessing_result=PreprocessingResult(problem=problem, reason=reason))
 
 
 def _normalised(text: str) -> str:
-    """Drop control characters, compose the rest, collapse white space."""
+    """Compose characters, drop those that control a terminal and not the text, trim the end. Lines and indentation stay."""
     if not text.isprintable():
-        text = "".join(c for c in text if c.isspace() or unicodedata.category(c) != "Cc")
-    return " ".join(unicodedata.normalize("NFC", text).split())
+        lines = _LINE_BREAK.sub("\n", text)
+        text = "".join(c for c in lines if c in "\n\t" or unicodedata.category(c) != "Cc")
+    return unicodedata.normalize("NFC", text).rstrip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from interlock.agents.sam.nodes import IMAGE_PROMPT
 from interlock.capabilities import Message, Tool
 from interlock.runtime.rules import Rules
 
@@ -17,6 +18,8 @@ class SamRules(Rules):
         """Say what came in."""
         said = messages[-1]
         if said.images:
-            return f"An image came in ({len(said.images[0]):,} characters of data URI). No language model is configured to look at it."
+            asked = "" if said.text == IMAGE_PROMPT else f" with “{said.text}”"
+            size = f"{len(said.images[0]):,} characters of data URI"
+            return f"An image came in{asked} ({size}). No language model is configured to look at it."
         words = len(said.text.split())
         return f"You said: “{said.text}” ({words} {'word' if words == 1 else 'words'}). No language model is configured to say more."

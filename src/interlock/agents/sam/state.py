@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator
+from typing_extensions import TypedDict
 
 from interlock.capabilities.backend import Metadata, ModelErrorType, ModelResponse
 from interlock.contract import Control, Outcome, Untrusted
@@ -18,6 +21,7 @@ __all__ = [
     "Failure",
     "Formatted",
     "Handled",
+    "Id",
     "Initialised",
     "InputProblem",
     "InputType",
@@ -28,20 +32,41 @@ __all__ = [
     "Response",
     "Routed",
     "Success",
+    "TextWithFile",
 ]
 
 InputType = Literal["text", "audio", "image"]
 Command = Literal["preprocess", "call_model", "success", "failure"]
-InputProblem = Literal["unsupported_media", "media_malformed", "media_bomb", "input_too_large", "input_empty"]
+InputProblem = Literal["unsupported_media", "media_malformed", "media_bomb", "input_too_large", "input_empty", "timeout", "budget_exceeded"]
 ErrorType = Literal[ModelErrorType, InputProblem]
+
+MAX_ID = 128
+
+
+def _check_id(text: str) -> str:
+    if not 1 <= len(text) <= MAX_ID or not text.isprintable():
+        raise ValueError(f"an id is 1 to {MAX_ID} printable characters")
+    return text
+
+
+Id: TypeAlias = Annotated[str, AfterValidator(_check_id)]
+
+
+class TextWithFile(TypedDict):
+    """A question, and the file that it is about, as a data URI."""
+
+    text: str
+    file: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreprocessingResult:
-    """What the model will be asked about: text, or an image as a data URI. Empty when the input was no use, with the reason."""
+    """What the model will be asked: the prompt, and an image as a data URI. Empty when the input was no use, with the reason."""
 
     content: str = ""
+    image: str | None = None
     problem: InputProblem | None = None
+    reason: str = ""
 
     def __len__(self) -> int:
         return len(self.content)
@@ -64,13 +89,13 @@ class AgentState:
     """The fields of the source document, and `response`, which is the graph's result."""
 
     # Identity
-    conversation_id: str
-    trace_id: str
+    conversation_id: Id
+    trace_id: Id
     created_at: str
 
     # Input, routing
     input_type: Annotated[InputType, Control]
-    raw_input: Annotated[str, Untrusted]
+    raw_input: Annotated[str | TextWithFile, Untrusted]
 
     # Processing
     preprocessing_result: Annotated[PreprocessingResult | None, Untrusted] = None
@@ -97,8 +122,8 @@ class Routed(Outcome):
 class Initialised(Outcome):
     """The turn has its identity, and nothing of an earlier turn is left."""
 
-    conversation_id: str
-    trace_id: str
+    conversation_id: Id
+    trace_id: Id
     created_at: str
     preprocessing_result: None = None
     model_response: None = None
