@@ -63,12 +63,24 @@ if TYPE_CHECKING:
 __all__ = ["Grants"]
 
 
+def _checked(given: Mapping[type, object]) -> dict[type, object]:
+    """Refuse grants whose keys are not capabilities."""
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+        raise SettingsInvalid(f"Grants are a mapping of capabilities to adapters, not a '{type(given).__name__}'.")
+    for key in given:
+        if not isinstance(key, type):  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
+            raise SettingsInvalid(
+                f"'{key!s:.100}' is no capability, and nothing can be granted as it. Write the class itself, as in {{Model: adapter}}."
+            )
+    return dict(given)
+
+
 class Grants:
     """The adapters of one application. What a caller grants comes before what is configured."""
 
     def __init__(self, settings: Settings, given: Mapping[type, object]) -> None:
         self._settings = settings
-        self._given = dict(given)
+        self._given = _checked(given)
         self._opened: list[Callable[[], Awaitable[None]]] = []
         self._kept: dict[str, CheckpointedSessions] = {}
         self._workers: dict[tuple[str, bool], DeepWorker] = {}

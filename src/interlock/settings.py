@@ -227,3 +227,5 @@ def read_settings(**given: Any) -> Settings:
         raise SettingsInvalid(f'Settings cannot be used: {error}. A list is written as JSON: ["a", "b"].') from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsInvalid(f"'interlock.toml' cannot be read: {error}.") from error
+    except RecursionError as error:
+        raise SettingsInvalid("Settings cannot be used: a value is nested too deep.") from error

@@ -31,10 +31,11 @@ from interlock.errors import (
     Problem,
     RecordInvalid,
     RoleUnknown,
+    SettingsInvalid,
     StateIncompatible,
 )
 from interlock.grants import Grants
-from interlock.runtime.admission import check_characters, check_session, check_size, check_text
+from interlock.runtime.admission import check_characters, check_session, check_sink, check_size, check_text
 from interlock.runtime.agent import Agent
 from interlock.runtime.budget import Limits
 from interlock.runtime.disclosure import without_secrets
@@ -42,7 +43,7 @@ from interlock.runtime.gate import Gate
 from interlock.runtime.heard import Heard
 from interlock.runtime.ledger import Entry, Ledger
 from interlock.runtime.logs import LOGGER, Steps
-from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, differences, read_record
+from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, check_path, differences, read_record
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.reply import Reply
 from interlock.runtime.sessions import KeptSession
@@ -104,6 +105,8 @@ class Interlock:
     """
 
     def __init__(self, settings: Settings | None = None, *, grants: Mapping[type, object] | None = None) -> None:
+        if settings is not None and not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance] - see `_chosen`
+            raise SettingsInvalid(f"Settings are given as 'Settings', not as a '{type(settings).__name__}'.")
         self.settings = settings or read_settings()
         self._grants = Grants(self.settings, grants or {})
         self._ids = cast("Ids", (grants or {}).get(Ids, SystemIds()))
@@ -142,6 +145,9 @@ class Interlock:
         A turn for which no session is named begins one, which has the turn's own id. `record` names a new file, to which
         the turn is written for `replay` and `resume`.
         """
+        if record is not None:
+            check_path(record)
+        check_sink(on_event)
         admitted = self._admit(agent, given, session=session, role=role, turn=await self._ids.new())
         if isinstance(admitted, InterlockError):
             raise admitted  # here, where what it comes from is not dragged along: that may quote what came in
@@ -178,6 +184,7 @@ class Interlock:
         An agent that has a word for that is told it, and the result of its turn is returned. Otherwise the turn ends where it is, as it
         does where it cannot go on because its record is damaged or of other contracts; then the result is None.
         """
+        check_sink(on_event)
         chosen = self._chosen(agent)
         path = self._waiting.find(chosen.name, check_session(session))
         if chosen.abort is not None:
@@ -247,6 +254,7 @@ class Interlock:
 
         An agent that comes with Interlock is found by its name; an agent or a graph of your own has to be passed.
         """
+        check_sink(on_event)
         record = read_record(path)
         if record.ending is None:
             raise RecordInvalid(f"The turn in '{path}' stopped half way. Fix: go on with it, by '--resume' or 'Interlock.resume'.")
@@ -269,6 +277,7 @@ class Interlock:
         return await self._go_on(path, graph=graph, on_event=on_event)
 
     async def _go_on(self, path: Path, *, graph: Graph | Agent | None, on_event: Sink | None) -> TurnResult:
+        check_sink(on_event)
         record = read_record(path)
         if record.ending is not None:
             raise RecordInvalid(f"The turn in '{path}' has ended. Fix: take it again, by 'replay'.")
@@ -339,6 +348,8 @@ class Interlock:
             return load_agent(agent)
         if isinstance(agent, Agent):
             return agent
+        if not isinstance(agent, Graph):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+            raise AgentUnknown(f"The agent is a '{type(agent).__name__}': pass the name of an agent, an Agent or a Graph.")
         if id(agent) not in self._bare:
             self._bare[id(agent)] = agent_of(agent)
         return self._bare[id(agent)]
@@ -538,6 +549,8 @@ def _named(graph: Graph, given: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 def entry_of(agent: Agent, role: str | None) -> Graph:
     """Return the graph that a role enters. Raises RoleUnknown for one that enters none."""
+    if role is not None and not isinstance(role, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+        raise RoleUnknown(f"The role is a '{type(role).__name__}': pass text.")
     if role not in agent.entries:
         roles = ", ".join(f"'{known}'" for known in agent.entries if known is not None) or "no roles"
         if role is None:

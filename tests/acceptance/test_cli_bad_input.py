@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -8,6 +9,10 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.support.amount import EXAMPLES
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -39,6 +44,97 @@ def test_bad_arguments_are_one_typed_line(interlock: Command, arguments: list[st
     assert ran.stderr.startswith(f"{code}: ")
     assert ran.stderr.count("\n") == 1
     assert len(ran.stderr) < 1000
+
+
+GRANTS = """
+from interlock.capabilities import Model
+names = {"Model": 5}
+numbers = {5: 5}
+nothing = {None: 5}
+objects = {object(): 5}
+listed = [1, 2]
+"""
+
+
+@pytest.mark.parametrize("name", ["names", "numbers", "nothing", "objects", "listed", "missing", ""])
+def test_grants_that_are_none_are_one_typed_line(interlock: Command, tmp_path: Path, name: str):
+    (tmp_path / "granted.py").write_text(GRANTS)
+    ran = interlock("run", "sam", "hello", "--grants", f"granted:{name}")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert ran.stderr.startswith(("settings_invalid: ", "agent_unknown: "))
+
+
+def test_a_module_that_ends_the_process_is_one_typed_line(interlock: Command, tmp_path: Path):
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
+    for arguments in (("run", "sam", "hello", "--grants", "leaving:x"), ("show", "leaving:x"), ("verify", "leaving:x")):
+        ran = interlock(*arguments)
+        assert (ran.returncode, ran.stderr.startswith("agent_unknown: ")) == (2, True)
+
+
+@pytest.mark.parametrize("start, end", [("[", "]"), ("{a=", "}")])  # noqa: PT006 - as they are read
+@pytest.mark.parametrize("command", [("run", "sam", "hello"), ("doctor",), ("chat", "sam"), ("graph", "puntini", "--session", "s")])
+def test_settings_that_are_nested_too_deep_are_one_typed_line(
+    interlock: Command, tmp_path: Path, start: str, end: str, command: tuple[str, ...]
+):
+    (tmp_path / "interlock.toml").write_text(f"redact = {start * 2000}1{end * 2000}\n")
+    ran = interlock(*command)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("settings_invalid: ")
+
+
+def test_a_setting_in_the_environment_that_is_nested_too_deep_is_one_typed_line(interlock: Command):
+    ran = interlock("run", "sam", "hello", env={"INTERLOCK_REDACT": "[" * 50_000})
+    assert (ran.returncode, ran.stderr.startswith("settings_invalid: ")) == (2, True)
+
+
+def test_a_record_whose_error_has_no_code_is_one_typed_line(interlock: Command, tmp_path: Path):
+    assert interlock("run", "sam", "hello", "--record", "record").returncode == 0
+    lines = [json.loads(line) for line in (tmp_path / "record").read_text().splitlines()]
+    lines[1]["entry"]["error"] = {"message": "x"}
+    (tmp_path / "broken").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (tmp_path / "half").write_text("".join(f"{json.dumps(line)}\n" for line in lines[:-1]))
+    for arguments in (("replay", "broken"), ("replay", "half", "--resume")):
+        ran = interlock(*arguments)
+        assert (ran.returncode, ran.stderr.startswith("record_invalid: "), ran.stderr.count("\n")) == (2, True, 1)
+
+
+COMMANDS = ["agents", "new", "show", "run", "chat", "graph", "replay", "verify", "doctor"]
+OPTIONS = ["--session", "--model", "--engine", "--json", "--events", "--as", "--grants", "--file", "--answer", "--record"]
+MORE_OPTIONS = ["--resume", "--graph", "--format", "--output", "--limit", "--timeout", "-x", "--"]
+WORDS = [
+    "sam",
+    "gateway",
+    "no-agent",
+    "",
+    " ",
+    "\u2028",
+    "a:b",
+    ":",
+    "::",
+    "os:path",
+    "json:loads",
+    ".",
+    "..",
+    "/dev/null",
+    "*",
+    "-1",
+    "1e9",
+    "9" * 400,
+]
+MORE_WORDS = ["offline", "direct", "scripted:", "scripted:.", "openai:", "x" * 5000, "%s{0}", "{}", "[]", "\x1b[31m", "café"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=max(20, EXAMPLES // 2))
+@given(
+    st.sampled_from(COMMANDS),
+    st.lists(st.sampled_from([*OPTIONS, *MORE_OPTIONS]) | st.sampled_from([*WORDS, *MORE_WORDS]) | st.text(max_size=20), max_size=5),
+)
+def test_no_arguments_make_a_traceback(interlock: Command, command: str, arguments: list[str]):
+    """Whatever is typed: 0, 1 or 2, and no traceback."""
+    assume(not any("\0" in one or any("\ud800" <= letter <= "\udfff" for letter in one) for one in arguments))
+    assume(command != "verify" or any(not one.startswith("-") for one in arguments))  # else it verifies everything, which takes a while
+    ran = interlock(command, *arguments)
+    assert ran.returncode in {0, 1, 2}, ran.stderr
 
 
 def test_text_beside_a_file_is_refused_and_not_dropped(interlock: Command, tmp_path: Path):

@@ -53,7 +53,7 @@ class FileProfiles:
             self._users = _Users.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
         except ValidationError as error:
             raise SettingsInvalid(f"The users in '{path}' cannot be used: {reasons(error)}.") from error
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise SettingsInvalid(f"The users in '{path}' cannot be read: {error}.") from error
 
     async def load(self, user_id: str) -> Profile:

@@ -110,7 +110,7 @@ def load(name: str, kind: type[T]) -> T:
         found = getattr(importlib.import_module(module_name), attribute)
     except ContractError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AgentUnknown(f"'{name}' cannot be loaded: {type(error).__name__}: {error}.") from error
     if not isinstance(found, kind):
         raise AgentUnknown(f"'{name}' is a {type(found).__name__}, not a {kind.__name__}.")

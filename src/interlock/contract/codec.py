@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from pydantic import TypeAdapter
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, from_json
 
-from interlock.contract.values import ValidationError, changed_schema, make_record, reasons, strip_schema
+from interlock.contract.values import ValidationError, changed_schema, core_schema, make_record, reasons, strip_schema
 from interlock.errors import RecordInvalid, StateUnstorable
 
 __all__ = ["Codec", "Write", "record_writer", "writer"]
@@ -32,7 +31,7 @@ class Codec(Generic[T]):
     """Turns values of one declared type into plain JSON data, and such data into equal values."""
 
     def __init__(self, hint: Any) -> None:
-        schema = changed_schema(TypeAdapter[Any](hint).core_schema, lambda part: _configured(strip_schema(part), _CONFIG))
+        schema = changed_schema(core_schema(hint), lambda part: _configured(strip_schema(part), _CONFIG))
         self._serializer = SchemaSerializer(schema, _CONFIG, _use_prebuilt=False)
         self._validator = SchemaValidator(schema, _CONFIG, _use_prebuilt=False)
 
@@ -61,7 +60,7 @@ def writer(hint: Any) -> Write:
 
     A number that JSON does not have becomes null, and what is no data is written as its `repr`.
     """
-    schema = changed_schema(TypeAdapter[Any](hint).core_schema, lambda part: _configured(part, _TOLD))
+    schema = changed_schema(core_schema(hint), lambda part: _configured(part, _TOLD))
     return partial(SchemaSerializer(schema, _TOLD, _use_prebuilt=False).to_json, warnings=False, fallback=repr)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "attempt",
     "changed_schema",
     "copied_by_validation",
+    "core_schema",
     "detached",
     "immutable",
     "is_plain_model",
@@ -90,8 +91,13 @@ def make_record(name: str, fields: Mapping[str, Any], *, strict: bool, partial: 
 
 def _compiled(hint: Any, change: Callable[[dict[str, Any]], Any], config: CoreConfig) -> Callable[[Any], Any]:
     """Compile pydantic's schema of a type, changed. Without prebuilt parts: a model's own validator knows no change."""
-    schema = changed_schema(TypeAdapter[Any](hint).core_schema, change)
+    schema = changed_schema(core_schema(hint), change)
     return SchemaValidator(schema, config, _use_prebuilt=False).validate_python
+
+
+def core_schema(hint: Any) -> Any:
+    """Return pydantic's schema of a type. Made here, where `JsonValue` has a name: its parts refer to it by that name."""
+    return TypeAdapter[Any](hint).core_schema
 
 
 def changed_schema(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:

@@ -14,15 +14,24 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, NotRequired, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
+from typing_extensions import TypedDict
 
 from interlock.contract.shapes import render
 from interlock.errors import InputError, InterlockError, RecordInvalid, ReplayDiverged, TurnError
 
 __all__ = ["Entry", "Ledger", "Note", "key_of", "recorded_error"]
+
+
+class RecordedError(TypedDict):
+    """The error of a call, as JSON data; `kind` is the name of its class."""
+
+    code: str
+    message: str
+    kind: NotRequired[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +50,7 @@ class Entry:
     key: str
     told: tuple[str, ...] = ()
     result: Any = None
-    error: dict[str, str] | None = None
+    error: RecordedError | None = None
 
 
 _text = json.encoder.encode_basestring_ascii  # what json.dumps does with a text, at a tenth of the cost
@@ -97,7 +106,9 @@ class Note:
     def write(self, *, result: Any = None, error: InterlockError | None = None) -> None:
         """Keep what came of the call."""
         if self._keep is not None:
-            said = None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
+            said: RecordedError | None = (
+                None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
+            )
             self._keep(self._make(told=tuple(self._told), result=result, error=said))
 
 
@@ -195,7 +206,7 @@ def _pairs(value: Mapping[Any, Any]) -> str:
     return f"{{{','.join([f'{key}:{item}' for key, item in pairs])}}}"
 
 
-def recorded_error(error: dict[str, str]) -> InterlockError:
+def recorded_error(error: RecordedError) -> InterlockError:
     """Make a recorded error anew: of the class that has its name and code, none but those that are there."""
     known = [one for one in _classes() if one.code == error["code"]]
     found = next((one for one in known if one.__name__ == error.get("kind")), known[0] if known else None)

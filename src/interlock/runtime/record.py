@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 import regex
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
@@ -31,7 +31,7 @@ from interlock.runtime.ledger import Entry
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.turn import Order, TurnResult
 
-__all__ = ["Ending", "Heading", "Record", "Recorder", "Replay", "differences", "read_record"]
+__all__ = ["Ending", "Heading", "Record", "Recorder", "Replay", "check_path", "differences", "read_record"]
 
 VERSION = 1
 
@@ -85,6 +85,15 @@ class Heading:
         )
 
 
+class ResultError(TypedDict):
+    """The error of a result as JSON data, of which these parts are looked at."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # pyright: ignore[reportGeneralTypeIssues] - pydantic reads it from here
+
+    code: str
+    message: str
+
+
 class Result(TypedDict):
     """A result as JSON data."""
 
@@ -93,7 +102,7 @@ class Result(TypedDict):
     turn: str
     status: str
     output: Any
-    error: dict[str, Any] | None
+    error: ResultError | None
     path: list[str]
     state: dict[str, Any]
     metadata: dict[str, Any]
@@ -221,8 +230,15 @@ def _typed(error: OSError, path: Path) -> InterlockError:
     return kind(f"The record '{path}' cannot be written: {error.strerror}.")
 
 
+def check_path(path: Path) -> None:
+    """Refuse a name of a record that is not a path."""
+    if not isinstance(path, Path):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+        raise RecordInvalid(f"A record is named by a 'Path', not by a '{type(path).__name__}'.")
+
+
 def read_record(path: Path) -> Record:
     """Read a record. A last line that was cut off is as if it had not been written; everything else must fit."""
+    check_path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

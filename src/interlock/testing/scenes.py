@@ -232,7 +232,7 @@ def load_scenes(path: Path) -> tuple[Scene, ...]:
     try:
         with path.open("rb") as file:
             written = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsInvalid(f"The scenes in '{path}' cannot be read: {error}.") from error
     try:
         return _File.model_validate(written, context=_Paths.model_validate({"paths": written.get("paths", {})}).paths).scene

@@ -256,7 +256,7 @@ def _arguments(call: _Call) -> dict[str, Any] | None:
     """Read the arguments of a call as they are; LangChain would close what was left open."""
     try:
         arguments = json.loads(call.arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", arguments) if call.name and isinstance(arguments, dict) else None
 

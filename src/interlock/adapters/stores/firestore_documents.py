@@ -248,7 +248,7 @@ def unpacked(data: bytes, *, owner: str) -> list[Write]:
         for index, channel, path, kind, size in cast("list[list[Any]]", json.loads(data[:start])):
             writes.append(Write(int(index), str(channel), str(path), str(kind), data[start : start + int(size)]))
             start += int(size)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise _corrupt(owner) from error
     if start != len(data):
         raise _corrupt(owner)
