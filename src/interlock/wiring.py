@@ -166,6 +166,7 @@ class Interlock:
         The turn is told from its beginning: what had happened before it stopped comes again as it was. Where the agent goes on with
         another turn after the answer, that turn is taken too, and its result is returned.
         """
+        check_sink(on_event)
         path = self._waiting.find(self._chosen(agent).name, check_session(session))
         check_text(text, max_bytes=self.settings.max_input_bytes)
         role = read_record(path).heading.role
@@ -184,7 +185,6 @@ class Interlock:
         An agent that has a word for that is told it, and the result of its turn is returned. Otherwise the turn ends where it is, as it
         does where it cannot go on because its record is damaged or of other contracts; then the result is None.
         """
-        check_sink(on_event)
         chosen = self._chosen(agent)
         path = self._waiting.find(chosen.name, check_session(session))
         if chosen.abort is not None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Settings, TurnResult, node
-from interlock.errors import AgentUnknown, InputSchema, InputTooLarge, RecordInvalid, RoleUnknown, SettingsInvalid
+from interlock.errors import AgentUnknown, InputError, InputSchema, InputTooLarge, RecordInvalid, RoleUnknown, SettingsInvalid
 from interlock.runtime.admission import MAX_DEPTH, MAX_PARTS, check_size
 from interlock.runtime.record import read_record
 
@@ -55,7 +55,7 @@ async def test_what_is_no_agent_session_role_record_or_listener_is_refused(tmp_p
             (AgentUnknown, lambda: running.answer(wrong, "hi", session="s")),
             (InputSchema, lambda: running.run("sam", "hi", session=wrong)),
             (InputSchema, lambda: running.answer("puntini", "hi", session=wrong)),
-            (InputSchema, lambda: running.answer("puntini", wrong, session="s")),
+            (InputError, lambda: running.answer("puntini", wrong, session="s")),  # nothing waits in that session
             (RoleUnknown, lambda: running.run("sam", "hi", role=wrong)),
             (RecordInvalid, lambda: running.run("sam", "hi", record=wrong)),
             (RecordInvalid, lambda: running.replay(wrong)),
