@@ -151,3 +151,15 @@ async def test_no_person_is_asked_for_anything_else(store: Store, engine: Engine
     person = ScriptedHuman("Never.")
     await take(store, engine, "Hello", *NOTHING, said("Fine."), grants={Human: person})
     assert person.asked == []
+
+
+async def test_a_customer_who_asks_for_a_person_waits_for_one(store: Store, engine: EngineName):
+    session = new_session()
+    async with store.app(engine) as app:
+        asked = await app.run("desk", "Can I talk to a person?", session=session)
+        assert asked.status == "waiting"
+        assert "customer: Can I talk to a person?" in asked.output
+        answered = await app.answer("desk", "I will call you at five.", session=session)
+    assert answered.error is None
+    assert "I will call you at five." in answered.output
+    assert store.document(session)["version"] == 1

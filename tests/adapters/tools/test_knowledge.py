@@ -51,7 +51,8 @@ def test_an_answer_has_the_id_the_title_and_a_passage(knowledge: Knowledge):
     assert answer["query"] == "I forgot my password"
     assert answer["count"] == 1
     (article,) = answer["articles"]
-    assert set(article) == {"id", "title", "passage"}
+    assert set(article) == {"id", "title", "passage", "lacks"}
+    assert article["lacks"] == []
     assert (article["id"], article["title"]) == ("password", "Resetting a password")
     assert "valid for 60 minutes" in article["passage"]
 

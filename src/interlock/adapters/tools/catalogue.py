@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
 import heapq
-import itertools
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
@@ -44,10 +46,36 @@ SELECT {", ".join(_COLUMNS)}
 FROM (SELECT *, ifnull(sku, '') || ' ' || ifnull(name, '') || ' ' || ifnull(category, '') AS words_ FROM {TABLE})
 WHERE 1"""  # noqa: S608 - names of ours
 _BEGINS = " AND (instr(lower(words_), ?) OR length(words_) < length(CAST(words_ AS BLOB)))"
-_MATCHES = " AND matches(sku, name, category)"
 
 _Row = tuple[Any, ...]
-Query = Annotated[str, Field(max_length=500, description="words of the name, the category or the SKU of a product; all of them must match")]
+_WITH, _WITHOUT = "with", "without"
+_SPELLED = 4  # letters of a word that is taken for a spelling mistake
+_SHORT = 2  # words of a name that is no full one
+_ALIKE = 0.8  # how alike two spellings of a word are
+
+SYNONYMS = {
+    "biro": "ballpoint",
+    "bookcase": "bookshelf",
+    "carpet": "rug",
+    "colored": "coloured",
+    "flowerpot": "pot",
+    "gray": "grey",
+    "lightbulb": "bulb",
+    "notepad": "notebook",
+    "noticeboard": "pinboard",
+    "shelving": "shelf",
+}
+"""Words that are read as others where the catalogue does not have them. An answer says so in `read_as`."""
+
+_WORDS = (
+    "words of the name, the category or the SKU of a product; all of them must match. "
+    "Empty: all products that cost so much, or how many each category has"
+)
+_PREFER = "words of which as many as possible must match besides: a product that one in another colour or size is looked for"
+Query = Annotated[str, Field(max_length=500, description=_WORDS)]
+Prefer = Annotated[str, Field(max_length=500, description=_PREFER)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Order = Literal["best", "cheapest", "dearest"]
 
 
 class Catalogue:
@@ -57,44 +85,153 @@ class Catalogue:
         self._path = path or folder / "catalogue.sqlite"
         self._is_demo = path is None
 
-    def query(self, query: Query) -> dict[str, JsonValue]:
-        """Look products up: price, currency and stock of those whose name, category or SKU has every word of the query."""
-        asked = content(query)
-        count, found = self._best(asked)
-        if not count and not ASKING.isdisjoint(asked):  # "stock" may be part of a name; where it is not, it is part of the question
-            count, found = self._best([word for word in asked if word not in ASKING])
-        return {"query": query, "count": count, "products": [_shown(row, self._path.name) for row in found]}
+    def query(
+        self,
+        query: Query,
+        prefer: Prefer = "",
+        min_price: Price | None = None,
+        max_price: Price | None = None,
+        order: Order = "best",
+    ) -> dict[str, JsonValue]:
+        """Look products up: price, currency and stock of those whose name, category or SKU has every word of the query.
 
-    def _best(self, asked: Sequence[str]) -> tuple[int, list[_Row]]:
-        """Count the products that match, and return the best of them."""
-        if not asked:
-            return 0, []
+        Where none has, `nearest` has those with most of the words, and says which words they are `without`.
+        """
+        is_priced = _priced(min_price, max_price)
+        if not query.strip() and is_priced is _any_price and order == "best":
+            categories = Counter(str(row[2] or "") for row in self._rows())
+            return {"query": query, "count": categories.total(), "categories": dict(categories), "products": []}
+        asked = content(query)
+        search = _Search([], [], [], is_priced, order)
+        # "Stock" may be part of a name; where it is not, it is part of the question.
+        for wanted in dict.fromkeys((tuple(asked), tuple(word for word in asked if word not in ASKING))):
+            search = _Search([forms(word) for word in wanted], words(query), content(prefer), is_priced, order)
+            found = search.of(self._rows(wanted)) if wanted or not query.strip() else []
+            if found:
+                return {"query": query, **self._answer(found, search)}
+        return {"query": query, **self._instead([word for word in asked if word not in ASKING], search)}
+
+    def _instead(self, asked: list[str], search: _Search) -> dict[str, JsonValue]:
+        """Find what may be meant where nothing has all the words: other spellings of them, or fewer of them."""
+        rows = self._rows() if asked else []
+        asked, read_as = _read(asked, _known([text for row in rows for text in row[:3]]))
+        search = dataclasses.replace(search, wanted=[forms(word) for word in asked])
+        found = search.of(rows)
+        answer = self._answer(found, search)
+        if read_as:
+            answer["read_as"] = {**read_as}
+        nearest = None if found or not asked else self._nearest(rows, asked, search)
+        return answer if nearest is None else {**answer, "nearest": nearest}
+
+    def _answer(self, found: list[_Row], search: _Search) -> dict[str, JsonValue]:
+        best = heapq.nsmallest(MAX_ROWS, found, key=search.rank)
+        stock = sum(row[5] for row in found if isinstance(row[5], int))
+        return {"count": len(found), "in_stock": stock, "products": [_shown(row, self._path.name) for row in best]}
+
+    def _nearest(self, rows: list[_Row], asked: Sequence[str], search: _Search) -> JsonValue | None:
+        """Find the products with most of the words, all without the same ones; or those beyond the price that was asked for."""
+        beyond = dataclasses.replace(search, is_priced=_any_price, order="cheapest" if search.order == "best" else search.order)
+        found = beyond.of(rows)
+        if found:
+            return {"without": [], **self._answer(found, beyond)}
+        missing = {id(row): beyond.missing(row) for row in rows}
+        groups = Counter(lacks for lacks in missing.values() if len(lacks) * 2 <= len(asked))
+        if not groups or search.prefer:
+            return None
+        # The last word mostly is what the thing is, and those before it say which: a red chair is a chair.
+        lacks = min(groups, key=lambda one: (len(one), len(asked) - 1 in one, sorted(one)))
+        kept = [row for row in rows if missing[id(row)] == lacks]
+        wanted = [word for at, word in enumerate(beyond.wanted) if at not in lacks]
+        part = dataclasses.replace(beyond, wanted=wanted, order=search.order)
+        return {"without": [asked[at] for at in sorted(lacks)], **self._answer(kept, part)}
+
+    def _rows(self, asked: Sequence[str] = ()) -> list[_Row]:
+        """Read the products, without most of those that do not have these words."""
         if self._is_demo and not self._path.exists():
             build(self._path, what=_WHAT, fill=_fill)
-        wanted = [forms(word) for word in asked]
-
-        def matches(*texts: object) -> bool:
-            known = _known(texts)
-            return all(not known.isdisjoint(word) for word in wanted)
-
         with reading(self._path, what=_WHAT) as connection:
-            connection.create_function("matches", 3, matches, deterministic=True)
-            rows = connection.execute(_SELECT + _BEGINS * len(wanted) + _MATCHES, [beginning(word) for word in asked])
-            counted = itertools.count()
-            best = heapq.nsmallest(MAX_ROWS, (row for row, _ in zip(rows, counted, strict=False)), key=lambda row: _rank(row, wanted))
-            return next(counted), best
+            return connection.execute(_SELECT + _BEGINS * len(asked), [beginning(word) for word in asked]).fetchall()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """What is looked for, and in which order it is wanted."""
+
+    wanted: Sequence[frozenset[str]]
+    said: Sequence[str]
+    prefer: Sequence[str]
+    is_priced: Callable[[_Row], bool]
+    order: Order
+
+    def of(self, rows: Iterable[_Row]) -> list[_Row]:
+        """Return the rows that have every word and, where there are preferred words, those with most of these."""
+        found = [row for row in self._meant([row for row in rows if not self.missing(row)]) if self.is_priced(row)]
+        if not self.prefer:
+            return found
+        if len(self.prefer) <= _SHORT:  # "desk lamps": the last word says what it is
+            found = [row for row in found if not _known(row[:3]).isdisjoint(forms(self.prefer[-1]))]
+        shared = {id(row): sum(not _known(row[:3]).isdisjoint(forms(word)) for word in self.prefer) for row in found}
+        # As many words may differ as are asked for, and something has to be the same.
+        most = max([1, len(self.prefer) - len(self.wanted), *shared.values()])
+        return [row for row in found if shared[id(row)] == most]
+
+    def _meant(self, found: list[_Row]) -> list[_Row]:
+        """Leave out what only has the name of a category in its own: a desk lamp is not among the desks."""
+        for word in self.wanted:
+            of_category = [row for row in found if not _known(row[2:3]).isdisjoint(word)]
+            found = of_category or found
+        return found
+
+    def missing(self, row: _Row) -> frozenset[int]:
+        """Return the places of the words that a row does not have. What is without something is not with it."""
+        known = _known(row[:3])
+        if _WITH in self.said and _WITHOUT not in self.said and _WITHOUT in known:
+            return frozenset(range(len(self.wanted) + 1))
+        return frozenset(at for at, word in enumerate(self.wanted) if known.isdisjoint(word))
+
+    def rank(self, row: _Row) -> tuple[Any, ...]:
+        """Order by price, or by how often the question is met in name and category, then by how little else is in the name."""
+        sku, name, category = (str(text or "") for text in row[:3])
+        hits = sum(not known.isdisjoint(word) for known in (_known([name]), _known([category])) for word in self.wanted)
+        cents = row[3] if isinstance(row[3], int) else 0
+        price = {"best": 0, "cheapest": cents, "dearest": -cents}[self.order]
+        return price, -hits, len(words(name)), name, sku
+
+
+def _any_price(_row: _Row) -> bool:
+    return True
+
+
+def _priced(least: float | None, most: float | None) -> Callable[[_Row], bool]:
+    """Make the test whether a product costs no less and no more."""
+    if least is None and most is None:
+        return _any_price
+    low, high = (least or 0) * 100, float("inf") if most is None else most * 100
+    return lambda row: isinstance(row[3], int) and low <= row[3] <= high
+
+
+def _read(asked: list[str], vocabulary: set[str]) -> tuple[list[str], dict[str, str]]:
+    """Read words that the catalogue does not have as ones that it has: a synonym, or the one that is spelled almost like it."""
+    read_as: dict[str, str] = {}
+    for word in asked:
+        if not vocabulary.isdisjoint(forms(word)) or word in ASKING:
+            continue
+        synonym = next((SYNONYMS[form] for form in forms(word) if SYNONYMS.get(form) in vocabulary), None)
+        alike = difflib.get_close_matches(word, vocabulary, n=2, cutoff=_ALIKE) if word.isalpha() and len(word) >= _SPELLED else []
+        one = {min(forms(other), key=len) for other in alike}
+        if synonym or len(one) == 1:
+            read_as[word] = synonym or one.pop()
+    return [read_as.get(word, word) for word in asked], read_as
 
 
 def _known(texts: Sequence[object]) -> set[str]:
     """Return every form of every word of these texts."""
-    return {form for text in texts for word in words(str(text or "")) for form in forms(word)}
+    return {form for text in texts for form in _forms_in(str(text or ""))}
 
 
-def _rank(row: _Row, wanted: Sequence[frozenset[str]]) -> tuple[int, int, str, str]:
-    """Order by how often the question is met, in the name and in the category, then by how little else is in the name."""
-    sku, name, category = (str(text or "") for text in row[:3])
-    hits = sum(not known.isdisjoint(word) for known in (_known([name]), _known([category])) for word in wanted)
-    return -hits, len(words(name)), name, sku
+@functools.lru_cache(maxsize=8192)
+def _forms_in(text: str) -> frozenset[str]:
+    return frozenset(form for word in words(text) for form in forms(word))
 
 
 def _shown(row: _Row, file: str) -> JsonValue:

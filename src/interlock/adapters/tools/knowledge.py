@@ -64,6 +64,9 @@ class Collection:
     """Those that are searched where no others are given."""
     weighs_words: bool = False
     """Whether a word counts the more the rarer it is. Where customers search, all words count the same."""
+    relevance: float = 0.0
+    """The least part of a question, rare words counting more, that a text must have. Above 0 one of its words has to
+    be in the title, unless the text has all of them."""
 
 
 ARTICLES = Collection(
@@ -72,6 +75,7 @@ ARTICLES = Collection(
     one="article",
     description="Search the help articles of the shop: the title and the best passage of those that have most words of the query.",
     demo=Path(__file__).parent / "articles",
+    relevance=0.5,
 )
 """What a shop tells its customers."""
 
@@ -118,7 +122,7 @@ class Knowledge:
         if not self._is_current(fingerprint):
             build(self._index, what=what, fill=lambda connection: _fill(connection, fingerprint, self._read()))
         with reading(self._index, what=what) as connection:
-            return _found(connection, asked, weighs=self._collection.weighs_words)
+            return _found(connection, asked, self._collection)
 
     def _fingerprint(self) -> str:
         """Tell one content of the folder from another; the files are read only if one of them looks changed."""
@@ -161,41 +165,59 @@ class Knowledge:
             yield _article(file.relative_to(self._articles).with_suffix("").as_posix(), text)
 
 
-def _found(connection: sqlite3.Connection, asked: Sequence[str], *, weighs: bool) -> tuple[int, list[JsonValue]]:
-    """Find the articles that are about what is asked, the best first, each with its best passage."""
+def _found(connection: sqlite3.Connection, asked: Sequence[str], collection: Collection) -> tuple[int, list[JsonValue]]:
+    """Find the articles that are about what is asked, the best first, each with its best passage and the words that it lacks."""
     # Words are letters and digits only, and quoted: what FTS5 takes for syntax never reaches it.
-    quoted = [f'"{word}"' for word in asked]
-    scores = _relevant(connection, quoted, weighs=weighs)
+    quoted, weighs = [f'"{word}"' for word in asked], collection.weighs_words
+    having = [_articles(connection, word) for word in quoted]
+    ((total,),) = connection.execute("SELECT COUNT(DISTINCT article) FROM passages")
+    scores = _relevant(having, total, weighs=weighs)
+    if collection.relevance:
+        titled = _articles(connection, f"title : ({' OR '.join(quoted)})")
+        scores = {article: scores[article] for article in scores.keys() & _to_the_point(having, total, titled, collection.relevance)}
     found: dict[str, tuple[float, int, JsonValue]] = {}
     named = f"title : ({' AND '.join(quoted)})"
     for article, title, passage, is_named in connection.execute(_RANKED, (named, " OR ".join(quoted))) if scores else ():
         if article in scores and article not in found:
             extra = len(title) if is_named and weighs else 0  # of two titles that have all the words, the shorter one is meant
+            lacks: list[JsonValue] = [word for word, articles in zip(asked, having, strict=True) if article not in articles]
             found[article] = (
                 math.inf if is_named else scores[article] * weighs,
                 extra,
-                {"id": article, "title": title, "passage": passage},
+                {"id": article, "title": title, "passage": passage, "lacks": lacks},
             )
     ordered = sorted(found.values(), key=lambda one: (-one[0], one[1]))  # those of the same score stay as they are ranked
     return len(scores), [article for *_, article in ordered[:MAX_ARTICLES]]
 
 
-def _relevant(connection: sqlite3.Connection, quoted: Sequence[str], *, weighs: bool) -> dict[str, float]:
+def _relevant(having: Sequence[set[str]], total: int, *, weighs: bool) -> dict[str, float]:
     """Find the articles that have enough of the words.
 
     Where words are weighed one counts the more the rarer it is, and most if no article has it. Else an article would be shown
     for "purple table" because it has the word "table", as half of them do.
     """
-    (total,) = connection.execute("SELECT COUNT(DISTINCT article) FROM passages").fetchone()
     scores: defaultdict[str, float] = defaultdict(float)
     weights = 0.0
-    for word in quoted:
-        having = [article for (article,) in connection.execute("SELECT DISTINCT article FROM passages WHERE passages MATCH ?", (word,))]
-        weight = math.log((total + 1) / (len(having) + 0.5)) if weighs else 1.0
+    for articles in having:
+        weight = math.log((total + 1) / (len(articles) + 0.5)) if weighs else 1.0
         weights += weight
-        for article in having:
+        for article in articles:
             scores[article] += weight
     return {article: score for article, score in scores.items() if score >= weights * _ENOUGH}
+
+
+def _articles(connection: sqlite3.Connection, match: str) -> set[str]:
+    return {article for (article,) in connection.execute("SELECT DISTINCT article FROM passages WHERE passages MATCH ?", (match,))}
+
+
+def _to_the_point(having: Sequence[set[str]], total: int, titled: set[str], relevance: float) -> set[str]:
+    """Find the articles that have all words, and those with enough of them, rare words counting more, and one in the title."""
+    weights = [math.log1p(total / max(len(articles), 1)) for articles in having]
+    met = {one: sum(weight for weight, articles in zip(weights, having, strict=True) if one in articles) for one in titled}
+    near = {one for one, weight in met.items() if weight >= relevance * sum(weights)}
+    complete = {one for one in having[0] if all(one in others for others in having)}
+    # One word that many texts have says too little.
+    return near if len(having) == 1 and len(complete) > MAX_ARTICLES else near | complete
 
 
 def _looks(file: Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ a about after again all also am an and any are as at be been before but by can c
 give got had has have he hello her here hi him his how i if in into is it its just let like ll may me might more most my need no not
 of off ok on one only or other our out over please re s she should so some such t tell than thank thanks that the their them then
 there these they this those to too up us ve very want was we were what when where which while who whom whose why will with would
-you your yours
+you your yours aren couldn didn doesn hadn hasn haven isn shouldn wasn weren won wouldn
 """
 _ASKING = """
 available availability buy carry cheap cost costs currently expensive find item items left long looking many much now order price

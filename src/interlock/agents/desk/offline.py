@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
-from interlock.agents.desk.roles import PlannedGoal, PlannerRequest, PlannerResponse, SpecialistRequest, SpecialistResponse, StateUpdates
-from interlock.agents.desk.session import Goal, Slots
-from interlock.agents.desk.words import is_a_name, is_about_stock, is_an_order, is_the_end, product_in, quantity_in, sum_in, topic_of
+from interlock.agents.desk.answering import ended, order_answer, queries, stock_answer, summary_answer
+from interlock.agents.desk.planning import planned
+from interlock.agents.desk.plans import ABILITIES, CANCEL, HELP, ORDER, SAY, STOCK, SUM, SUMMARY
+from interlock.agents.desk.roles import PERSON, SMALL_TALK, PlannerRequest, PlannerResponse, SpecialistRequest, SpecialistResponse
+from interlock.agents.desk.session import Goal
 from interlock.capabilities import Message, ModelReply, Tool, ToolCall, ToolResult
 from interlock.runtime.rules import Rules
 
@@ -19,13 +19,7 @@ __all__ = ["DeskRules"]
 
 T = TypeVar("T", bound=BaseModel)
 
-ORDER, STOCK, SUM, HELP = "sales.order", "sales.stock", "sales.sum", "support.question"
-
-QUICK = 60
-"""The priority of what is answered at once: it may come between two parts of an order."""
-
-_ASK_QUANTITY = "How many would you like?"
-_ASK_PRODUCT = "Which product would you like?"
+_MOST_TOOLS = 8
 
 
 class DeskRules(Rules):
@@ -36,7 +30,7 @@ class DeskRules(Rules):
         payload = messages[-1].text
         made: BaseModel
         if schema is PlannerResponse:
-            made = PlannerResponse(goal=_plan(PlannerRequest.model_validate_json(payload)))
+            made = PlannerResponse(goal=planned(PlannerRequest.model_validate_json(payload)))
         elif schema is SpecialistResponse:
             made = _answer(SpecialistRequest.model_validate_json(payload))
         else:
@@ -45,175 +39,121 @@ class DeskRules(Rules):
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str | ModelReply:
         """Choose tools by the kind of the goal; say so where there is none for it."""
-        goal = SpecialistRequest.model_validate_json(messages[-1].text).active_goal
+        request = SpecialistRequest.model_validate_json(messages[-1].text)
         offered = {tool.name for tool in tools}
-        calls = [(tool, arguments) for tool, arguments in _wanted(goal) if tool in offered]
+        calls = [(tool, arguments) for tool, arguments in _wanted(request) if tool in offered]
         if not calls:
-            return "I have no tool that could find this out, and no language model is configured to say more."
+            return "No tool is needed."
         return ModelReply(
             calls=tuple(ToolCall(id=f"call-{n}", name=tool, arguments={**arguments}) for n, (tool, arguments) in enumerate(calls, 1))
         )
 
 
-def _plan(request: PlannerRequest) -> PlannedGoal:
-    """Find out what a message is about: help first, then what is quickly answered, then what is being waited for."""
-    said, active = request.user_message, request.session.active_goal
-    waiting = active if active is not None and active.status == "blocked" else None
-    if waiting is not None and is_the_end(said):
-        return _continued(waiting, said)
-    topic, summed = topic_of(said), sum_in(said)
-    if topic is not None:
-        return PlannedGoal(goal_type=HELP, slots_patch={"question": topic})
-    if summed is not None:
-        return PlannedGoal(goal_type=SUM, priority=QUICK, slots_patch={"expression": summed})
-    if is_about_stock(said) and not is_an_order(said):
-        known = str(waiting.slots.get("product", "")) if waiting is not None else ""
-        return PlannedGoal(goal_type=STOCK, priority=QUICK, slots_patch={"query": product_in(said) or known or said})
-    if waiting is not None:
-        return _continued(waiting, said)
-    if is_an_order(said):
-        return _ordered(said)
-    if active is not None:
-        return PlannedGoal(goal_id=active.id, goal_type=active.type)
-    if is_a_name(said):
-        return PlannedGoal(goal_type=STOCK, priority=QUICK, slots_patch={"query": said})
-    return PlannedGoal(goal_type=HELP, slots_patch={"question": said})
-
-
-def _ordered(said: str) -> PlannedGoal:
-    found = _order_in(said)
-    return _asking(PlannedGoal(goal_type=ORDER, slots_patch=found), [name for name in ("product", "quantity") if name not in found])
-
-
-def _order_in(said: str) -> Slots:
-    found: Slots = {"product": product_in(said), "quantity": quantity_in(said)}
-    return {name: value for name, value in found.items() if value}
-
-
-def _continued(goal: Goal, said: str) -> PlannedGoal:
-    """Take a message for the answer to what was asked, or for another order in the place of the one that waits."""
-    going_on = PlannedGoal(goal_id=goal.id, goal_type=goal.type)
-    if is_the_end(said):
-        return going_on
-    found = _order_in(said)
-    if is_an_order(said) and "product" in found:
-        return _asking(going_on.model_copy(update={"slots_patch": found}), [] if "quantity" in {**goal.slots, **found} else ["quantity"])
-    found = {name: value for name, value in found.items() if name in goal.missing}
-    if goal.slots.get("choice") and "product" in found:
-        words = [*str(goal.slots.get("product", "")).split(), *str(found["product"]).split()]
-        found["product"] = " ".join(dict.fromkeys(words))
-    left = [name for name in goal.missing if name not in found]
-    asked = goal.next_question if left[:1] == list(goal.missing[:1]) else None
-    return _asking(going_on.model_copy(update={"slots_patch": found}), left, asked=asked)
-
-
-def _asking(goal: PlannedGoal, missing: list[str], *, asked: str | None = None) -> PlannedGoal:
-    """Ask for one thing at a time."""
-    if not missing:
-        return goal.model_copy(update={"missing": []})
-    question = asked or (_ASK_PRODUCT if missing[0] == "product" else _ASK_QUANTITY)
-    return goal.model_copy(update={"missing": missing, "next_question": question})
-
-
-def _wanted(goal: Goal) -> list[tuple[str, dict[str, str]]]:
+def _wanted(request: SpecialistRequest) -> list[tuple[str, dict[str, Any]]]:
     """Say which tools a goal needs."""
-    slots = {name: str(value) for name, value in goal.slots.items()}
+    goal = request.active_goal
     match goal.type:
-        case "sales.order":
-            return [("inventory.query", {"query": slots.get("product", "")})]
-        case "sales.stock":
-            return [("inventory.query", {"query": slots.get("query", "")})]
+        case "sales.order" | "sales.stock":
+            return [("inventory.query", one) for one in queries(goal)][:_MOST_TOOLS]
         case "sales.sum":
-            return [("math.evaluate", {"expression": slots.get("expression", "")})]
+            return [("math.evaluate", {"expression": str(goal.slots.get("expression", ""))})]
         case "support.question":
-            return [("knowledge_base.search", {"query": slots.get("question", "")})]
+            return [("knowledge_base.search", {"query": str(goal.slots.get("question", ""))})]
+        case "support.person" if request.person is None or request.person.answer is None:
+            return [("knowledge_base.search", {"query": "contacting support"})]
         case _:
             return []
 
 
 def _answer(request: SpecialistRequest) -> SpecialistResponse:
-    """Ask for what is missing, or say what the tools found and put an end to the matter."""
-    goal = request.active_goal
-    if not request.tool_results:
-        if is_the_end(request.user_message):
-            return _ended("All right, I leave it at that.")
-        return SpecialistResponse(message=goal.next_question or _ASK_PRODUCT)
-    failed = [result for result in request.tool_results if result.error is not None]
+    """Say what the tools found or what the rules have to say, and put an end to the matter; or ask for what is missing."""
+    goal, results = request.active_goal, request.tool_results or []
+    if goal.slots.get("left") is True:
+        kept = goal.slots.get("instead")
+        return ended(f"All right, nothing is changed. Noted is still: {kept}." if kept else "All right, I leave it at that.")
+    failed = [result for result in results if result.error is not None]
     if failed:
-        return _ended(f"I could not find that out: {failed[0].error}")
-    found = {result.tool: result for result in request.tool_results}
-    if goal.type == ORDER:
-        return _order(goal, _rows(found["inventory.query"], "products"))
-    if goal.type == STOCK:
-        return _stock(goal, _rows(found["inventory.query"], "products"))
-    if goal.type == SUM:
-        return _ended(f"{goal.slots.get('expression')} = {_value(found['math.evaluate'])}")
-    return _help(_rows(found["knowledge_base.search"], "articles"))
+        return ended(f"I could not find that out: {failed[0].error}")
+    if goal.status == "blocked" and goal.type in {ORDER, CANCEL} and not results:
+        remark = str(goal.slots.get("remark") or "")
+        return SpecialistResponse(message=f"{remark} {goal.next_question}".strip())
+    found = [cast("dict[str, Any]", result.result) for result in results]
+    match goal.type:
+        case "sales.order" if found:
+            return order_answer(goal, found)
+        case "sales.stock" if found:
+            return stock_answer(goal, found)
+        case "sales.sum" if results:
+            return ended(f"{goal.slots.get('expression')} = {_value(results[0])}")
+        case "support.question" if found:
+            return _help(goal, cast("list[dict[str, Any]]", found[0]["articles"]))
+        case _:
+            return _spoken(request, found)
 
 
-def _order(goal: Goal, products: list[dict[str, Any]]) -> SpecialistResponse:
-    wanted, quantity = goal.slots.get("product"), int(cast("int", goal.slots.get("quantity", 1)))
-    if not products:
-        return _ask(f"There is no “{wanted}” in the catalogue.", "product", "Which product would you like instead?")
-    if len(products) > 1 and not _is_named(str(wanted), products[0]):
-        names = [str(product["name"]) for product in products[:3]]
-        question = f"Which one would you like: {', '.join(names[:-1])} or {names[-1]}?"
-        return _ask(f"Several products fit “{wanted}”.", "product", question, choice=True)
-    product = products[0]
-    name, stock = product["name"], int(product["stock"])
-    if stock < quantity:
-        told = f"Of the {name} there {'is' if stock == 1 else 'are'} {stock or 'none'} in stock, not {quantity}."
-        if not stock:
-            return _ask(told, "product", "Which product would you like instead?")
-        return _ask(told, "quantity", "How many would you like instead?")
-    total = Decimal(str(product["price"])) * quantity
-    currency = product["currency"]
-    message = f"Noted: {quantity} x {name} ({product['sku']}) at {product['price']} {currency}, together {total} {currency}."
-    noted: Slots = {"sku": product["sku"], "total": str(total)}
-    updates = StateUpdates(slots_patch=noted, mark_done=True, memory_update=f"Wanted {quantity} x {name}.")
-    return SpecialistResponse(message=f"{message} There are {stock} in stock.", state_updates=updates)
-
-
-def _stock(goal: Goal, products: list[dict[str, Any]]) -> SpecialistResponse:
-    if not products:
-        return _ended(f"There is no “{goal.slots.get('query')}” in the catalogue.")
-    lines = [f"{one['name']} ({one['sku']}): {one['stock'] or 'none'} in stock, {one['price']} {one['currency']}" for one in products]
-    return _ended("\n".join(lines))
-
-
-def _help(articles: list[dict[str, Any]]) -> SpecialistResponse:
-    if not articles:
-        return _ended(
-            "The help articles have nothing about this. I can look up products, prices and stock, note what you want to order, "
-            "work out sums and search the help articles."
+def _spoken(request: SpecialistRequest, found: list[dict[str, Any]]) -> SpecialistResponse:
+    """Say what needs no tool."""
+    goal = request.active_goal
+    if goal.type == SAY:
+        return ended(str(goal.slots.get("say")))
+    if goal.type == SMALL_TALK:
+        return ended(_small_talk(cast("list[str]", goal.slots.get("talk") or [])))
+    if goal.type == CANCEL:
+        return ended(
+            f"Cancelled: {goal.slots.get('cancelled')}. An order that you have placed in the shop is cancelled under “My orders” there."
         )
+    if goal.type == SUMMARY:
+        return summary_answer(goal)
+    if goal.type == PERSON:
+        return _person(request, found)
+    known = goal.type in {ORDER, STOCK, SUM, HELP}
+    why = "The tool that I need for this is not there." if known else "Without a language model I cannot go on with this."
+    return ended(f"{why} {ABILITIES}")
+
+
+def _person(request: SpecialistRequest, found: list[dict[str, Any]]) -> SpecialistResponse:
+    if request.person is not None and request.person.answer is not None:
+        return ended(f"A colleague says: {request.person.answer}")
+    articles = cast("list[dict[str, Any]]", found[0]["articles"]) if found else []
+    how = f" {articles[0]['title']}: {articles[0]['passage']}" if articles else ""
+    return ended(f"I am a program, and nobody can be put through to you here.{how}")
+
+
+_TALK = {
+    "greeting": "Hello! What can I do for you?",
+    "wellbeing": "Thank you, I am a program and always well. What can I do for you?",
+    "identity": "I am the desk of this shop: a program that follows rules, not a person. If you want to talk to a person, say so.",
+    "thanks": "You are welcome.",
+    "goodbye": "Goodbye, and thank you for your visit.",
+    "nod": "All right. Is there anything else that I can do for you?",
+    "yes": "All right. What can I do for you?",
+    "no": "All right.",
+}
+
+
+def _small_talk(kinds: list[str]) -> str:
+    """Answer as a person would: the most telling of what was said, and a thank-you with it."""
+    if "abilities" in kinds:
+        return f"{'Hello! ' if 'greeting' in kinds else ''}{ABILITIES}"
+    for kind in ("identity", "wellbeing"):
+        if kind in kinds:
+            return f"{'Hello! ' if 'greeting' in kinds else ''}{_TALK[kind]}"
+    said = [_TALK[kind] for kind in ("thanks", "goodbye") if kind in kinds]
+    return " ".join(said) if said else next((_TALK[kind] for kind in ("greeting", "nod", "yes", "no") if kind in kinds), _TALK["greeting"])
+
+
+def _help(goal: Goal, articles: list[dict[str, Any]]) -> SpecialistResponse:
+    if not articles:
+        return ended(f"I found nothing about “{goal.slots.get('question')}” in the help articles. {ABILITIES}")
     best = articles[0]
+    text = f"{best['title']} {best['passage']}".casefold()
+    besides = goal.slots.get("besides", best.get("lacks"))
+    unused = [word for word in cast("list[str]", besides or []) if word[: max(4, len(word) - 2)] not in text]
     others = "".join(f"\nSee also: {article['title']}." for article in articles[1:2])
-    return _ended(f"{best['title']}: {best['passage']}{others}")
-
-
-def _ask(told: str, missing: str, question: str, *, choice: bool = False) -> SpecialistResponse:
-    """Ask for something else; a choice narrows what was asked for, anything else takes its place."""
-    updates = StateUpdates(slots_patch={"choice": choice}, set_status="blocked", missing=[missing], next_question=question)
-    return SpecialistResponse(message=f"{told} {question}", state_updates=updates)
-
-
-def _ended(message: str) -> SpecialistResponse:
-    return SpecialistResponse(message=message, state_updates=StateUpdates(mark_done=True))
-
-
-def _rows(result: ToolResult, name: str) -> list[dict[str, Any]]:
-    found: Any = result.result
-    return cast("list[dict[str, Any]]", found[name])
+    note = f"\nThe article says nothing about: {', '.join(f'“{word}”' for word in unused)}." if unused else ""
+    return ended(f"{best['title']}: {best['passage']}{others}{note}")
 
 
 def _value(result: ToolResult) -> Any:
     found: Any = result.result
     return cast("dict[str, Any]", found)["value"] if isinstance(found, dict) else found
-
-
-def _is_named(wanted: str, product: dict[str, Any]) -> bool:
-    """Tell whether somebody says exactly this product."""
-    said = set(re.findall(r"\w+", wanted.lower()))
-    name = set(re.findall(r"\w+", str(product["name"]).lower()))
-    return name - {"x"} <= said or str(product["sku"]).lower() in wanted.lower()

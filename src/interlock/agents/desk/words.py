@@ -1,138 +1,132 @@
-"""What the desk's rules make of a customer's words: a topic, a product, a number, a sum."""
+"""What the desk's rules make of a customer's words. Each word is used, is one that says nothing, or is left over and named."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
-__all__ = ["is_a_name", "is_about_stock", "is_an_order", "is_the_end", "product_in", "quantity_in", "sum_in", "topic_of"]
+from interlock.agents.desk.vocabulary import SAYS_NOTHING, SPELLING, TALK, TOPICS
 
-_TOPICS = tuple(
-    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), query)
-    for words, query in (
-        (r"refund\w*|money back|reimburs\w*", "refund"),
-        (r"wrong (?:product|item|thing|one|colou?r|size)", "wrong product"),
-        (r"missing (?:parts?|screws?|pieces?)|(?:parts?|screws?) (?:are|is) missing", "missing parts"),
-        (r"return(?:s|ed|ing)?|send (?:it|them|this) back", "return a product"),
-        (r"exchang\w*", "exchange"),
-        (r"warrant\w*|guarantee\w*|repair\w*", "warranty"),
-        (r"broken?|damag\w*|defect\w*|faulty|cracked", "damaged"),
-        (r"flicker\w*|lamp (?:is|does)n'?t work", "lamp flickers"),
-        (r"pass ?word|log ?(?:in|on)|sign ?in", "password"),
-        (r"invoices?|receipts?", "invoice"),
-        (r"vat|tax", "vat"),
-        (r"gift cards?|vouchers?", "gift card"),
-        (r"(?:delivery|shipping) (?:costs?|fees?)|how much (?:is|does) (?:delivery|shipping)\w*", "delivery costs"),
-        (r"(?:is|are|be|too|very) late|late (?:parcel|delivery|order)|not arrived|hasn'?t arrived|lost", "late parcel"),
-        (r"track\w*|where(?:'s| is| are) my|parcels?", "tracking"),
-        (r"deliver\w*|shipping|ship|shipped", "delivery times"),
-        (r"assembl\w*|put (?:it|them) together", "assembly"),
-        (r"cancel my|cancel an? order", "cancel order"),
-        (r"change my|change an? order|wrong address", "change order"),
-        (r"pay|paying|payments?|credit card|instalments?", "payment"),
-        (r"privacy|my data|gdpr", "privacy"),
-        (r"contact|speak to|talk to|a person|a human", "contact"),
-        (r"account", "account"),
+__all__ = [
+    "ORDINALS",
+    "Text",
+    "content",
+    "normalised",
+    "small_talk",
+    "sum_in",
+    "topic_of",
+]
+
+_QUOTES = str.maketrans(
+    {"\N{RIGHT SINGLE QUOTATION MARK}": "'", "\N{LEFT SINGLE QUOTATION MARK}": "'", "\N{ACUTE ACCENT}": "'", "`": "'"}
+    | {"\N{MINUS SIGN}": "-", "\N{EN DASH}": "-"}
+)
+
+_SHORT_WORD = re.compile(rf"\b(?:{'|'.join(SPELLING)})\b(?!')")
+
+
+def normalised(text: str) -> str:
+    """Write a message in lower case, with plain apostrophes, single spaces and whole words."""
+    plain = unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
+    plain = _SHORT_WORD.sub(lambda found: SPELLING[found[0]], plain)
+    return " ".join(re.sub(r"(?<=\d)(?=(?:cm|mm|pcs|tiers?|drawers?|sheets?)\b)", " ", plain).split())
+
+
+class Text:
+    """A message of which parts are taken away as they are understood."""
+
+    def __init__(self, text: str) -> None:
+        self.rest = text
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Take away everything that fits, and return the first of it."""
+        found = pattern.search(self.rest)
+        if found is not None:
+            self.rest = " ".join(pattern.sub(" ~ ", self.rest).split())
+        return found
+
+    def has(self, pattern: re.Pattern[str]) -> bool:
+        """Tell whether something fits."""
+        return pattern.search(self.rest) is not None
+
+
+def content(text: str) -> list[str]:
+    """Return the words that say something, each once."""
+    found = re.findall(r"[^\W_]+(?:['-][^\W_]+)*", text)
+    return list(dict.fromkeys(word.removesuffix("'s") for word in found if word not in SAYS_NOTHING))
+
+
+_BETWEEN = re.compile(r"^(?:please\b|pls\b|(?!-\d|-?\(|#\d|[€$£½]|\+\d|/\w)\W)+")
+
+
+def small_talk(text: str) -> tuple[tuple[str, ...], str]:
+    """Take greetings, thanks and the like off both ends of a message; return their kinds, and what is left."""
+    kinds: list[str] = []
+    rest = text
+    while True:
+        rest = _BETWEEN.sub("", rest).strip()
+        kind, after = _longest(rest)
+        if not kind or not _stands_alone(kind, after):
+            break
+        kinds.append(kind)
+        rest = after
+    tail = re.search(
+        r"[\s,.!?;:]+(?:(?:many )?(?:thanks|thank you|thx|cheers|ty)(?: (?:a lot|so much|very much|in advance))?|please|pls|bye)[\s.!]*$",
+        f" {rest}",
     )
-)
-"""What a message may be about, and what to search the articles for; the first that fits."""
+    return tuple(kinds), (rest[: max(tail.start() - 1, 0)] if tail else rest).strip()
 
-_HELP = re.compile(
-    r"\b(?:how (?:do|can|should) i|help|problem|complain\w*|not working|doesn'?t work|does not work|my order|what (?:do|should) i)\b",
-    re.IGNORECASE,
-)
-_ORDER = re.compile(r"\b(?:buy|order|purchase|take|want|need|get me|i'?d like|would like|put down|reserve)\b", re.IGNORECASE)
-_STOCK = re.compile(
-    r"\b(?:stock|available|availability|have|sell|prices?|costs?|how much|how many|cheap\w*|is there|are there|any)\b", re.IGNORECASE
-)
-_END = re.compile(
-    r"\W*(?:no|nope|cancel|stop|no,? thanks?(?: you)?)\W*|"
-    r".*\b(?:never ?mind|forget (?:it|that)|drop it|leave it|cancel (?:it|that|the order))\b.*",
-    re.IGNORECASE | re.DOTALL,
-)
-_SUM = re.compile(
-    r"(?:(?:what(?:'s| is)|how much is|calculate|compute|work out)\s+)?(?P<sum>[-+(\d][-+*/x×÷%^().\d\s]*[)\d])[\s=?.!]*",  # noqa: RUF001 - what people type
-    re.IGNORECASE,
-)
-_LONGEST_SUM = 200
-_UNIT = r"cm|mm|m|w|watts?|tiers?|drawers?|sheets?|persons?|people"
-_NUMBER = re.compile(rf"(?<![\w.-])(?<!x )(\d{{1,6}})(?![\w.]|\s*(?:{_UNIT})\b|\s*x\s*\d)", re.IGNORECASE)
-_NUMBERS = dict(
-    zip(
-        ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-        range(1, 13),
-        strict=True,
+
+def _longest(text: str) -> tuple[str, str]:
+    """Find the kind of small talk that most of a text begins with; return what comes after it."""
+    best, end = "", 0
+    for kind, pattern in TALK:
+        found = pattern.match(text)
+        if found is not None and found.end() > end:
+            best, end = kind, found.end()
+    return best, text[end:]
+
+
+def _stands_alone(kind: str, after: str) -> bool:
+    """Tell whether small talk is a part of the message of its own: "good morning, ..." is, the "good" of "good desks" is not."""
+    if kind in {"greeting", "thanks"}:
+        return True
+    return not after.strip() or bool(
+        re.match(r"\s*[,.!?;:)~-]|\s+(?:and|but|please|thanks|thank|thx|bye|i|do|can|what|how|is|are)\b|\W+$", after)
     )
-)
-_DOZEN, _COUPLE = re.compile(r"\ba dozen\b", re.IGNORECASE), re.compile(r"\ba couple\b", re.IGNORECASE)
-_MORE = re.compile(
-    r"\b(?:hundreds?|thousands?|dozens?|half|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|\w+teen)\b", re.IGNORECASE
-)
-_FILLERS = re.compile(
-    r"\b(?:i'?d|i|we|you|your|me|my|please|hello|hi|hey|thanks?|thank|like|would|want|need|to|buy|order|purchase|take|get|put|down|reserve|"
-    r"some|the|an?|of|do|does|is|are|there|have|has|got|any|in|stock|available|availability|sell|how|many|much|what|what'?s|prices?|costs?|"
-    r"cheap\w*|ok|okay|yes|sure|great|fine|good|for|and|pieces?|pcs|could|can|it|its|it's|them|they|that|this|these|those|actually|instead|rather|x|something|anything|stuff|"
-    r"products?|items?|things?|dozen|couple|" + "|".join(_NUMBERS) + r")\b",
-    re.IGNORECASE,
-)
-_SENTENCE = re.compile(
-    r"\b(?:i|you|we|my|your|is|are|was|am|do|does|can|could|will|hello|hi|hey|thanks?|thank|good|please|what|who|where|why|when|how|yes|ok|okay)\b",
-    re.IGNORECASE,
-)
-_LONGEST_NAME = 8
 
 
-def topic_of(said: str) -> str | None:
-    """Tell what help is asked for, as words to search for; None where it is not about help."""
-    for words, query in _TOPICS:
-        if words.search(said):
+ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5}
+
+
+def topic_of(text: Text) -> str | None:
+    """Find out what help is asked for, as words to search for, and take them away; None where it is about something else."""
+    for words, query in TOPICS:
+        if text.take(words):
             return query
-    return said if _HELP.search(said) else None
+    return None
 
 
-def is_an_order(said: str) -> bool:
-    """Tell whether somebody wants to have something."""
-    return _ORDER.search(said) is not None
-
-
-def is_about_stock(said: str) -> bool:
-    """Tell whether somebody asks whether there is something, or for its price."""
-    return _STOCK.search(said) is not None
-
-
-def is_the_end(said: str) -> bool:
-    """Tell whether somebody has changed their mind."""
-    return _END.fullmatch(said) is not None
-
-
-def is_a_name(said: str) -> bool:
-    """Tell whether a message is no sentence, and so probably the name of something."""
-    return 1 < len(said.split()) <= _LONGEST_NAME and _SENTENCE.search(said) is None
-
-
-def product_in(said: str) -> str:
-    """Return what is left of a message without what people say around the name of a product."""
-    return " ".join(re.findall(r"[\w-]+", _FILLERS.sub(" ", _NUMBER.sub(" ", said))))
-
-
-def quantity_in(said: str) -> int | None:
-    """Find how many are wanted; None where it cannot be told for certain."""
-    found = _NUMBER.search(said)
-    if found is not None:
-        return int(found[1]) or None
-    if _DOZEN.search(said):
-        return 12
-    if _COUPLE.search(said):
-        return 2
-    if _MORE.search(said):
-        return None
-    return next((number for word, number in _NUMBERS.items() if re.search(rf"\b{word}\b", said, re.IGNORECASE)), None)
+_SUM_SIGNS = r"[-+*/x×÷%^().\d\s]"  # noqa: RUF001 - what people type
+_WHAT_IS = r"(?:(?:what(?:'s| is)|how much is|calculate|compute|work out|can you (?:calculate|do|work out))\s+)?"
+_SUM = re.compile(rf"{_WHAT_IS}(?P<sum>[-+(\d]{_SUM_SIGNS}*[)\d])[\s=?.!]*")
+_DECIMAL = r"\d+(?:\.\d+)?"
+_PERCENT = re.compile(rf"{_WHAT_IS}(?P<part>{_DECIMAL}) ?(?:%|percent) of (?:€ ?)?(?P<whole>{_DECIMAL})(?: ?(?:€|eur|euros?))?[\s?.!]*")
+_SPOKEN = (("plus", "+"), ("minus", "-"), ("times|multiplied by", "*"), ("divided by", "/"))
+_LONGEST_SUM = 200
 
 
 def sum_in(said: str) -> str | None:
     """Find something to be worked out, if the message is nothing else."""
     if len(said) > _LONGEST_SUM:
         return None
-    found = _SUM.fullmatch(said.strip())
-    if found is None or not re.search(r"\d[\s)]*[-+*/x×÷%^]", found["sum"]):  # noqa: RUF001 - what people type
+    said = said.strip()
+    percent = _PERCENT.fullmatch(said)
+    if percent:
+        return f"{percent['whole']} * {percent['part']} / 100"
+    for spoken, sign in _SPOKEN:
+        said = re.sub(rf"(?<=[\d)]) (?:{spoken}) (?=[\d(])", sign, said)
+    found = _SUM.fullmatch(said)
+    if found is None or not re.search(r"\d[\s)]*[-+*/x×÷%^]+\s*[-\d(]", found["sum"]):  # noqa: RUF001 - what people type
         return None
-    return found["sum"].replace("x", "*").strip()
+    return re.sub("[x×]", "*", found["sum"]).replace("÷", "/").strip()  # noqa: RUF001 - what people type

@@ -1,0 +1,99 @@
+"""How the desk's rules read a message as the answer to what was asked."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from interlock.agents.desk.noted import about_orders, which_cancelled
+from interlock.agents.desk.plans import CANCEL, ORDER, again, ask_of, left, with_line
+from interlock.agents.desk.quantities import take_quantity, unmasked
+from interlock.agents.desk.reading import Line, Shown, asides_in, chosen, line_of, name_words
+from interlock.agents.desk.roles import PlannedGoal
+from interlock.agents.desk.session import Goal, SessionState
+from interlock.agents.desk.vocabulary import pattern_of
+from interlock.agents.desk.words import Text, content, topic_of
+
+__all__ = ["answered"]
+
+_OH = r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just)\W+)*"
+_PLEASE = r"(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*"
+_LEAVE = pattern_of("leave", before=_OH, after=_PLEASE)
+_SUMMARY = pattern_of("summary")
+_CHANGE = pattern_of("change")
+_OTHER = pattern_of("other")
+_HARD = pattern_of("hard")
+_SOFT = pattern_of("soft")
+_ASKS = pattern_of("asks")
+
+
+def answered(session: SessionState, goal: Goal, text: Text, kinds: tuple[str, ...]) -> PlannedGoal | None:
+    """Take a message for the answer to what was asked; None where it is about something else."""
+    if _LEAVE.fullmatch(text.rest) or ("no" in kinds and not content(text.rest)):
+        return left(goal)
+    if goal.type == CANCEL:
+        return which_cancelled(session, goal, text)
+    if goal.type != ORDER:
+        return again(goal, "")
+    if topic_of(Text(text.rest)) is not None or text.has(_SUMMARY) or about_orders(session, Text(text.rest), is_waiting=True):
+        return None
+    ask = ask_of(goal)
+    line = cast("Line", dict(cast("dict[str, Any]", cast("list[Any]", goal.slots["lines"])[int(ask.get("line", 0))])))
+    options = cast("list[Shown]", ask.get("options", []))
+    changes = text.has(_CHANGE)
+    if text.has(_ASKS) and not changes:
+        return None
+    if (
+        not changes
+        and (text.has(_HARD) or text.has(_SOFT))
+        and ask.get("what") == "quantity"
+        and name_words(_HARD.sub(" ", _SOFT.sub(" ", take_quantity(text.rest)[1])))
+    ):
+        return None
+    rest = Text(text.rest)
+    asides = asides_in(rest)
+    for pattern in (_CHANGE, _HARD, _SOFT):
+        rest.take(pattern)
+    if ask.get("what") == "quantity":
+        return _quantity_answered(goal, line, rest.rest, asides, changes=changes)
+    return _product_answered(goal, line, rest.rest, options, asides)
+
+
+def _quantity_answered(goal: Goal, line: Line, text: str, asides: list[str], *, changes: bool) -> PlannedGoal:
+    read = line_of(text)
+    words = [word for word in read.get("product", "").split() if word not in line.get("product", "").casefold() and not word.isdigit()]
+    if "why" in read:
+        return again(goal, read["why"])
+    number = read.get("quantity") or read.get("maybe")
+    if words and (changes or number or _OTHER.search(text)):
+        return with_line(goal, {"product": " ".join(words), "prefer": line.get("product", ""), "quantity": number}, asides)
+    if words or number is None:
+        named = unmasked(" ".join(text.replace("~", " ").split())).strip(" ?!.")
+        return again(goal, f"I did not understand “{named}” as a number." if named else "")
+    return with_line(goal, {**line, "quantity": number}, asides)
+
+
+def _product_answered(goal: Goal, line: Line, text: str, options: list[Shown], asides: list[str]) -> PlannedGoal:
+    one = chosen(text, options) if options else None
+    if one is not None:
+        return with_line(goal, {"sku": one["sku"], "product": one["name"]}, asides)
+    if options and re.fullmatch(r"\W*\d+\W*", text):
+        return again(goal, f"There {'is' if len(options) == 1 else 'are'} only {len(options)} to choose from.")
+    read = line_of(text, options)
+    if "why" in read:
+        return again(goal, read["why"])
+    if "sku" in read:
+        return with_line(goal, read, asides)
+    if options and read.get("product"):
+        named = chosen(read.get("product", ""), options)
+        if named is not None:
+            return with_line(goal, {"sku": named["sku"], "product": named["name"], "quantity": read.get("quantity")}, asides)
+        more = [word for word in read.get("product", "").split() if word not in line.get("product", "").split()]
+        read["product"] = " ".join([*line.get("product", "").split(), *more])
+    if options and not read.get("product") and read.get("order"):
+        read["product"] = line.get("product", "")
+    if not read.get("product"):
+        if read.get("quantity") and not options:
+            return again(goal, "")
+        return again(goal, f"I did not understand “{unmasked(text).strip(' ~')}”.")
+    return with_line(goal, read, asides)

@@ -1,0 +1,148 @@
+"""Orders that the desk's rules have noted in this conversation: listed, changed and cancelled."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from interlock.agents.desk.plans import CANCEL, ORDER, SUMMARY, above, again, ask_of, say
+from interlock.agents.desk.quantities import unmasked
+from interlock.agents.desk.reading import Shown, chosen, line_of, name_words
+from interlock.agents.desk.roles import PlannedGoal
+from interlock.agents.desk.session import Goal, SessionState, Slots
+from interlock.agents.desk.vocabulary import pattern_of
+from interlock.agents.desk.words import Text, content, topic_of
+
+__all__ = ["about_orders", "which_cancelled"]
+
+_OH = r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just)\W+)*"
+_PLEASE = r"(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*"
+_LEAVE = pattern_of("leave", before=_OH, after=_PLEASE)
+_CANCEL = pattern_of("cancel")
+_ALL = pattern_of("all")
+_LAST = pattern_of("last")
+_SUMMARY = pattern_of("summary")
+_CHANGE = pattern_of("change")
+_MORE = pattern_of("more")
+_HARD = pattern_of("hard")
+_SOFT = pattern_of("soft")
+_ORDER_WORDS = pattern_of("order_words")
+
+
+def _noted(session: SessionState) -> list[Goal]:
+    """Find the orders that were noted and neither cancelled nor replaced since."""
+    gone = {
+        str(name) for goal in session.goals.values() if goal.status == "done" for name in cast("list[Any]", goal.slots.get("gone") or [])
+    }
+    return [goal for goal in session.goals.values() if goal.status == "done" and goal.slots.get("noted") and goal.id not in gone]
+
+
+def _lines_noted(goal: Goal) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", goal.slots["noted"])
+
+
+def _named(goal: Goal) -> str:
+    return ", ".join(f"{one['quantity']} x {one['name']}" for one in _lines_noted(goal))
+
+
+def about_orders(session: SessionState, text: Text, *, is_waiting: bool = False) -> PlannedGoal | None:
+    """Change, cancel or list what was noted."""
+    orders = _noted(session)
+    if text.has(_SUMMARY) and not (
+        topic_of(Text(_SUMMARY.sub(" ", text.rest))) or text.has(re.compile(r"\b(?:where|when|track|status|late|arrive\w*)\b"))
+    ):
+        lines = [one for goal in orders for one in _lines_noted(goal)]
+        left = [word for word in content(_ORDER_WORDS.sub(" ", _SUMMARY.sub(" ", text.rest))) if word != "altogether"]
+        if not left:
+            return above(session, PlannedGoal(goal_type=SUMMARY, slots_patch={"noted": [], "lines": cast("Any", lines)}))
+    if text.has(_CANCEL) and orders and not is_waiting:
+        return _cancelled(session, orders, text)
+    if _LEAVE.fullmatch(text.rest) and not is_waiting and (orders or "order" not in text.rest):
+        if orders:
+            return say(session, f"Noted is: {_named(orders[-1])}. If I should cancel that, say “cancel that”.")
+        return say(session, "All right. There is nothing open that I could cancel.")
+    if not orders or is_waiting:
+        return None
+    return _changed(session, orders, text)
+
+
+def _cancelled(session: SessionState, orders: list[Goal], text: Text) -> PlannedGoal | None:
+    words = [
+        word
+        for word in name_words(_ORDER_WORDS.sub(" ", _CANCEL.sub(" ", text.rest))).split()
+        if word not in {"last", "both", "everything", "whole"}
+    ]
+    if words:
+        wanted = {unmasked(word) for word in words}
+        fits = [
+            goal
+            for goal in orders
+            if all(any(word.rstrip("s") in str(one["name"]).casefold() for one in _lines_noted(goal)) for word in wanted)
+        ]
+        if not fits:
+            return None
+        orders = fits
+    if len(orders) == 1 or _ALL.search(text.rest):
+        return _cancel(session, orders)
+    if _LAST.search(text.rest):
+        return _cancel(session, orders[-1:])
+    names = [{"sku": goal.id, "name": _named(goal)} for goal in orders]
+    listed = "; ".join(f"{number}. {one['name']}" for number, one in enumerate(names, 1))
+    question = f"Which one should I cancel: {listed}?"
+    slots: Slots = {"ask": cast("Any", {"what": "cancel", "options": names})}
+    return above(session, PlannedGoal(goal_type=CANCEL, slots_patch=slots, missing=["order"], next_question=question))
+
+
+def which_cancelled(session: SessionState, goal: Goal, text: Text) -> PlannedGoal:
+    """Read which of several orders is to be cancelled."""
+    options = cast("list[Shown]", ask_of(goal).get("options", []))
+    one = chosen(unmasked(text.rest), options)
+    line = line_of(text.rest, options)
+    names = (
+        [one["sku"]] if one else [line["sku"]] if "sku" in line else [every["sku"] for every in options] if _ALL.search(text.rest) else []
+    )
+    if not names:
+        return again(goal, f"I did not understand “{unmasked(text.rest)}”.")
+    orders = [session.goals[name] for name in names if name in session.goals]
+    slots: Slots = {"gone": cast("Any", names), "cancelled": "; ".join(map(_named, orders)), "remark": ""}
+    return PlannedGoal(goal_id=goal.id, goal_type=goal.type, slots_patch=slots, missing=[])
+
+
+def _cancel(session: SessionState, orders: list[Goal]) -> PlannedGoal:
+    slots: Slots = {"gone": [goal.id for goal in orders], "cancelled": "; ".join(map(_named, orders))}
+    return above(session, PlannedGoal(goal_type=CANCEL, slots_patch=slots))
+
+
+def _changed(session: SessionState, orders: list[Goal], text: Text) -> PlannedGoal | None:
+    """Change the order that was noted last: another number, or the product in another colour or size."""
+    is_change, is_more = text.has(_CHANGE), text.has(_MORE)
+    rest = Text(_CHANGE.sub(" ", _MORE.sub(" ", text.rest)))
+    for pattern in (_HARD, _SOFT):
+        rest.take(pattern)
+    read = line_of(rest.rest)
+    words = read.get("product", "")
+    is_number = not words and (read.get("quantity") or read.get("maybe"))
+    if not is_change and not (is_more and is_number):
+        return None
+    order, lines = orders[-1], _lines_noted(orders[-1])
+    fits = [one for one in lines if words and all(word.rstrip("s") in str(one["name"]).casefold() for word in words.split())]
+    if "why" in read:
+        return say(session, f"{read['why']} Noted is still: {_named(order)}.")
+    if not words and not is_number:
+        return say(
+            session, f"What should I change? Noted is: {_named(order)}. You can say “make it 4”, “in black instead” or “cancel that”."
+        )
+    if len(lines) > 1 and len(fits) != 1:
+        return say(session, f"Noted is: {_named(order)}. Which of these should I change? Say for instance “make it 4 {lines[0]['name']}”.")
+    if not is_change and words:
+        return None
+    old = fits[0] if len(fits) == 1 else lines[0]
+    number = int(read.get("quantity") or read.get("maybe") or old["quantity"])
+    if is_more and is_number:
+        number += int(old["quantity"])
+    new: dict[str, Any] = {"sku": old["sku"], "product": old["name"], "quantity": number}
+    if words and not fits:
+        new = {"product": words, "prefer": old["name"], "quantity": number}
+    changed = [new if one is old else {"sku": one["sku"], "product": one["name"], "quantity": one["quantity"]} for one in lines]
+    slots: Slots = {"lines": cast("Any", changed), "gone_if_done": [order.id], "instead": _named(order), "remark": ""}
+    return above(session, PlannedGoal(goal_type=ORDER, slots_patch=slots))

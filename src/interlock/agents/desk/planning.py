@@ -1,0 +1,214 @@
+"""What the desk plans where there is no model: which goal a message is about, by rules over its words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from interlock.agents.desk.answers import answered
+from interlock.agents.desk.noted import about_orders
+from interlock.agents.desk.plans import ABILITIES, HELP, ORDER, STOCK, SUM, above, again, ask_of, left, say, with_line
+from interlock.agents.desk.quantities import masked, unmasked
+from interlock.agents.desk.reading import Line, Shown, asides_in, chosen, line_of, lines_of
+from interlock.agents.desk.roles import PERSON, SMALL_TALK, PlannedGoal, PlannerRequest
+from interlock.agents.desk.session import Goal, SessionState, Slots
+from interlock.agents.desk.vocabulary import pattern_of
+from interlock.agents.desk.words import Text, content, normalised, small_talk, sum_in, topic_of
+
+__all__ = ["planned"]
+
+_PERSON = pattern_of("person")
+_HARD = pattern_of("hard")
+_SOFT = pattern_of("soft")
+_STOCK = pattern_of("asking", "priced")
+_ASKING = pattern_of("asking")
+_ABOUT = pattern_of("about")
+_ASKS = pattern_of("asks")
+_COMPARE = pattern_of("compare")
+_OVERVIEW = pattern_of("overview")
+_BASKET = pattern_of("basket")
+_LONGEST = 1_000  # characters of a message that the rules read
+
+
+def planned(request: PlannerRequest) -> PlannedGoal:
+    """Find out which goal a message is about."""
+    session, said = request.session, normalised(request.user_message[:_LONGEST])
+    waiting = session.active_goal if session.active_goal is not None and session.active_goal.status == "blocked" else None
+    if len(request.user_message) > _LONGEST:
+        return _too_long(session, waiting)
+    kinds, rest = small_talk(said)
+    text = Text(masked(rest))
+    if not re.search(r"\w", rest):
+        return _talked(session, kinds, waiting) if kinds else _unread(session, waiting, request.user_message)
+    summed = sum_in(rest)
+    if summed is not None and not (waiting and re.fullmatch(r"[\d\s-]+", rest)):
+        return above(session, PlannedGoal(goal_type=SUM, slots_patch={"expression": summed}))
+    if text.has(_PERSON):
+        return PlannedGoal(goal_type=PERSON)
+    if waiting is not None:
+        going_on = answered(session, waiting, text, kinds)
+        if going_on is not None:
+            return going_on
+    found = about_orders(session, text) or _about_help(session, text) or _about_products(session, text, waiting)
+    return found or _unread(session, waiting, request.user_message)
+
+
+def _talked(session: SessionState, kinds: tuple[str, ...], waiting: Goal | None) -> PlannedGoal:
+    if waiting is not None and "no" in kinds:
+        return left(waiting)
+    if waiting is not None and set(kinds) <= {"yes", "nod"}:
+        options = ask_of(waiting).get("options", [])
+        if "yes" in kinds and len(options) == 1:
+            return with_line(waiting, {"sku": options[0]["sku"], "product": options[0]["name"]})
+        return again(waiting, "")
+    if session.active_goal is None and kinds and set(kinds) <= {"yes", "no"}:
+        return say(session, f"I have not asked anything. {ABILITIES}")
+    return PlannedGoal(goal_type=SMALL_TALK, slots_patch={"talk": [*kinds]})
+
+
+def _too_long(session: SessionState, waiting: Goal | None) -> PlannedGoal:
+    why = f"That is over {_LONGEST:,} characters. Without a language model I only understand short messages."
+    return say(session, f"{why} {ABILITIES}") if waiting is None else again(waiting, why)
+
+
+def _unread(session: SessionState, waiting: Goal | None, said: str) -> PlannedGoal:
+    words = " ".join(said.split())[:80]
+    if waiting is not None:
+        return again(waiting, f"I did not understand “{words}”.")
+    return say(session, f"I did not understand “{words}”. {ABILITIES}")
+
+
+def _about_help(session: SessionState, text: Text) -> PlannedGoal | None:
+    rest = Text(text.rest)
+    topic = topic_of(rest)
+    if topic is None:
+        return None
+    left = [unmasked(word) for word in content(_HELP_VERBS.sub(" ", rest.rest))]
+    return above(session, PlannedGoal(goal_type=HELP, slots_patch={"question": topic, "besides": [*left]}))
+
+
+_HELP_VERBS = pattern_of("help_verbs")
+_NUMBERED_ONLY = re.compile(r"\b(?:first|second|third|fourth|fifth|last|1st|2nd|3rd|number|option)\b|\d")
+
+
+def _shown(session: SessionState) -> list[Shown]:
+    """Find the products that were shown or ordered last."""
+    goals = [goal for goal in session.goals.values() if goal.slots.get("shown")]
+    return cast("list[Shown]", goals[-1].slots["shown"]) if goals else []
+
+
+def _last_query(session: SessionState) -> str:
+    goals = [goal for goal in session.goals.values() if goal.type == STOCK and goal.slots.get("asked")]
+    shown = _shown(session)
+    return shown[0]["name"] if len(shown) == 1 else str(goals[-1].slots["asked"]) if goals else ""
+
+
+def _limits(session: SessionState) -> Line:
+    """Find what products might cost in the last question about them: it holds for what is asked after it."""
+    goals = [goal for goal in session.goals.values() if goal.type == STOCK and goal.slots.get("lines")]
+    last = cast("list[dict[str, Any]]", goals[-1].slots["lines"])[0] if goals else {}
+    return cast("Line", {name: value for name, value in last.items() if name in {"least", "most"}})
+
+
+def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> PlannedGoal | None:
+    if text.has(_OVERVIEW) and not content(
+        re.sub(
+            r"\b(?:kinds?|sorts?|types?|many|different|products?|things|items|shop|store|all|range|catalog(?:ue)?|categories|everything|your|list|browse|sell|offer|stock|carry)\b",
+            " ",
+            _OVERVIEW.sub(" ", text.rest),
+        )
+    ):
+        return above(session, PlannedGoal(goal_type=STOCK, slots_patch={"lines": [{"product": ""}], "asked": ""}))
+    asides = asides_in(text)
+    is_order = text.has(_HARD) or (text.has(_SOFT) and not text.has(_ASKS))
+    is_question = (text.has(_ASKING if text.has(_SOFT) else _STOCK) or text.has(_ABOUT) or text.has(_COMPARE)) and not text.has(_HARD)
+    compares = text.has(_COMPARE)
+    stripped = text.rest
+    for pattern in (_BASKET, _HARD, _SOFT) if is_order and not is_question else (_ASKING, _SOFT):
+        stripped = pattern.sub(" ", stripped)
+    shown = _shown(session)
+    lines = lines_of(stripped.replace("~", " "), shown)
+    if not shown and _NUMBERED_ONLY.search(text.rest) and not content(_NUMBERED_ONLY.sub(" ", stripped)):
+        return None if re.fullmatch(r"[\W\d]+", text.rest) else say(session, f"Which product do you mean? {ABILITIES}")
+    follows = _followed(session, text, lines, shown)
+    if follows is not None:
+        lines = follows
+    wrong = next((line["why"] for line in lines if "why" in line), None)
+    known = [
+        line
+        for line in lines
+        if line.get("product") or line.get("sku") or (is_question and not line.keys().isdisjoint({"most", "least", "order"}))
+    ]
+    is_counted = bool(known) and all(line.get("quantity") or line.get("why") for line in known) and _NAME.search(text.rest) is None
+    if (is_order or is_counted) and not is_question:
+        return _ordered(session, lines, asides, None if wrong and _ASKED_BACK.match(wrong) else wrong)
+    if wrong is not None and (is_question or follows is not None or known or not re.search(r"\b(?:i|you|we)\b", text.rest)):
+        return say(session, wrong)
+    if known and (is_question or follows is not None or _is_a_name(text.rest)):
+        asked = " ".join(line.get("product", "") for line in known)
+        slots: Slots = {"lines": cast("Any", known), "asked": asked, "asides": cast("Any", asides), "compares": compares}
+        return above(session, PlannedGoal(goal_type=STOCK, slots_patch=slots))
+    if is_question and not known:
+        product = cast("list[dict[str, Any]]", waiting.slots.get("lines") or []) if waiting is not None else []
+        if product and product[0].get("product"):
+            return above(
+                session, PlannedGoal(goal_type=STOCK, slots_patch={"lines": cast("Any", product[:1]), "asked": str(product[0]["product"])})
+            )
+        return say(session, f"Which product do you mean? {ABILITIES}")
+    words = [word for word in content(unmasked(text.rest)) if not word.isdigit()]
+    return above(session, PlannedGoal(goal_type=HELP, slots_patch={"question": " ".join(words)})) if len(words) > 1 else None
+
+
+_NAME = pattern_of("name")
+_LONGEST_NAME = 8
+_FEW = 3
+
+
+def _is_a_name(text: str) -> bool:
+    """Tell whether a message is no sentence, and so probably the name of something."""
+    return len(text.split()) <= _LONGEST_NAME and _NAME.search(text) is None
+
+
+_ASKED_BACK = re.compile("Which one do you mean|There (?:is|are) only")
+
+
+def _followed(session: SessionState, text: Text, lines: list[Line], shown: list[Shown]) -> list[Line] | None:
+    """Read what is said about products that were shown before: "and in black?", "the second one", "how much is it?"."""
+    if any("sku" in line for line in lines) or any(_ASKED_BACK.match(line.get("why", "")) for line in lines):
+        return lines
+    begins = re.match(r"\W*(?:and|what about|how about|or|also)\b", text.rest) or re.match(r"\W*(?:in|with|without) ", text.rest)
+    one_more = re.search(r"\bones?\W*$", text.rest) and not text.has(_HARD)
+    base = _last_query(session)
+    named = chosen(lines[0].get("product", ""), shown) if len(lines) == 1 and re.search(r"\bones?\b", text.rest) else None
+    if named is not None:
+        return [{"sku": named["sku"], "product": named["name"], "quantity": lines[0].get("quantity")}]
+    if base and (begins or one_more) and len(lines) == 1 and lines[0].get("product") and len(lines[0].get("product", "").split()) <= _FEW:
+        return [{**_limits(session), **lines[0], "prefer": base}]
+    if base and _is_a_name(text.rest) and len(shown) > 1 and len(lines) == 1 and lines[0].get("product") and len(text.rest.split()) < _FEW:
+        return [{**_limits(session), **lines[0], "prefer": base, "or_alone": True}]
+    if base and len(lines) == 1 and not lines[0].get("product") and lines[0].get("order"):
+        return [{**_limits(session), **lines[0], "product": base}]
+    if lines and not any(line.get("product") for line in lines) and shown and text.has(_STOCK):
+        read = line_of("it", shown)
+        return [{**read, "quantity": lines[0].get("quantity")}]
+    return None
+
+
+def _ordered(session: SessionState, lines: list[Line], asides: list[str], wrong: str | None) -> PlannedGoal:
+    """Begin an order. What is missing is asked for when the catalogue has been looked into."""
+    if wrong is not None and not any(line.get("product") or line.get("sku") for line in lines):
+        return say(session, wrong)
+    number, shown = lines[0].get("quantity") if lines else None, _shown(session)
+    lines = [line for line in lines if line.get("product") or line.get("sku")]
+    if not lines and len(shown) == 1 and number:
+        lines = [{"sku": shown[0]["sku"], "product": shown[0]["name"], "quantity": number}]
+    slots: Slots = {
+        "lines": cast("Any", [{key: value for key, value in line.items() if key != "why"} for line in lines] or [{"quantity": number}])
+    }
+    slots |= {"remark": wrong or "", "asides": cast("Any", asides)}
+    if lines:
+        return above(session, PlannedGoal(goal_type=ORDER, slots_patch=slots))
+    slots["ask"] = cast("Any", {"line": 0, "what": "product", "options": shown})
+    listed = "; ".join(f"{number}. {one['name']}" for number, one in enumerate(shown, 1))
+    question = f"Which one would you like: {listed}?" if shown else "Which product would you like?"
+    return above(session, PlannedGoal(goal_type=ORDER, slots_patch=slots, missing=["product"], next_question=question))

@@ -1,0 +1,181 @@
+"""What the desk's rules read in a message about products: which one, how many, for how much, and what could not be used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from interlock.agents.desk.quantities import masked, take_budget, take_quantity, unmasked
+from interlock.agents.desk.vocabulary import pattern_of
+from interlock.agents.desk.words import ORDINALS, Text, content
+
+__all__ = ["Line", "Shown", "asides_in", "chosen", "line_of", "lines_of", "name_words"]
+
+
+class Shown(TypedDict):
+    """A product that the customer has been shown."""
+
+    sku: str
+    name: str
+
+
+class Line(TypedDict, total=False):
+    """A product that is asked for. `why` says what could not be understood."""
+
+    product: str
+    prefer: str
+    sku: str
+    quantity: int | None
+    maybe: int
+    least: float
+    most: float
+    order: str
+    or_alone: bool
+    why: str
+
+
+_CHEAPEST = pattern_of("cheapest")
+_DEAREST = pattern_of("dearest")
+_NUMBERED = re.compile(
+    rf"\b(?:the |number |no\.? |nr\.? |option |choice )?(?P<word>{'|'.join([*ORDINALS, 'last'])})(?: one| option| product| item)?\b|"
+    r"(?:\b(?:number|no\.?|nr\.?|option|choice) ?|#)(?P<digit>\d+)\b"
+)
+_THIS = re.compile(r"\b(?:it|its|that|this|them|they|those|these|the same|same)(?: (?:one|ones))?\b")
+_NOT = pattern_of("not")
+_ASIDES = pattern_of("asides")
+_DIGITS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
+_KEPT = frozenset({"with", "without"})
+
+
+def asides_in(text: Text) -> list[str]:
+    """Take away what a customer says besides: for whom something is, and until when."""
+    found = [one.group().strip() for one in _ASIDES.finditer(text.rest)]
+    text.take(_ASIDES)
+    return found
+
+
+def name_words(text: str) -> str:
+    """Return the words of a text that may be part of a product's name."""
+    says = set(content(text)) | _KEPT
+    found = [word.removesuffix("'s") for word in re.findall(r"[^\W_]+(?:['-][^\W_]+)*", text)]
+    while found and (found[0] in _KEPT or found[-1] in _KEPT):
+        found = found[1:] if found[0] in _KEPT else found[:-1]
+    return " ".join(word for word in found if word in says)
+
+
+def line_of(text: str, shown: Sequence[Shown] = ()) -> Line:
+    """Read one product in masked text; what was shown before may be meant by its number or by "it"."""
+    line, rest = _priced(re.sub(r"\bwith no\b", "without", text))
+    number = _NUMBERED.search(rest) if shown else None
+    if number is not None and not re.search(r"\bstep\b", rest):
+        product = _numbered(number, shown)
+        if product is None:
+            return {**line, "why": f"There {'is' if len(shown) == 1 else 'are'} only {len(shown)} to choose from."}
+        line |= {"sku": product["sku"], "product": product["name"]}
+        rest = _NUMBERED.sub(" ", rest)
+    counted, left = _counted(line, rest)
+    negated = _NOT.search(left)
+    if negated is not None and content(negated[0].split(" ", 1)[-1]):
+        return {**counted, "why": f"I cannot look for what something is not (“{unmasked(negated[0])}”). Say what it should be instead."}
+    words = unmasked(name_words(left))
+    if "sku" in counted:
+        is_known = set(words.split()) <= set(counted.get("product", "").lower().split()) or "why" in counted
+        return counted if is_known else {**counted, "why": f"I did not understand “{words}”."}
+    if not words and _THIS.search(left) and shown:
+        return _this(counted, shown)
+    return {**counted, "product": words}
+
+
+def _priced(text: str) -> tuple[Line, str]:
+    """Read what a product may cost, and whether the cheapest is meant; return what is left of the text."""
+    line: Line = {"quantity": None}
+    budget, text = take_budget(text)
+    if budget is not None and budget.why:
+        line["why"] = f"“{unmasked(budget.said)}”: {budget.why}"
+    if budget is not None and budget.least is not None:
+        line["least"] = budget.least
+    if budget is not None and budget.most is not None:
+        line["most"] = budget.most
+    rest = Text(text)
+    if rest.take(_DEAREST):
+        line["order"] = "dearest"
+    elif rest.take(_CHEAPEST):
+        line["order"] = "cheapest"
+    return line, rest.rest
+
+
+def _counted(line: Line, text: str) -> tuple[Line, str]:
+    """Read how many are wanted; return what is left of the text."""
+    quantity, left = take_quantity(text)
+    if quantity is None:
+        return line, left
+    if quantity.why:
+        return {**line, "why": f"“{quantity.said}”: {quantity.why}"}, left
+    if quantity.value is not None and not quantity.is_sure:
+        return {**line, "maybe": quantity.value}, left
+    return {**line, "quantity": quantity.value}, left
+
+
+def _numbered(found: re.Match[str], shown: Sequence[Shown]) -> Shown | None:
+    number = len(shown) if found["word"] == "last" else ORDINALS[found["word"]] if found["word"] else int(found["digit"])
+    return shown[number - 1] if 0 < number <= len(shown) else None
+
+
+def _this(line: Line, shown: Sequence[Shown]) -> Line:
+    if len(shown) == 1:
+        return {**line, "sku": shown[0]["sku"], "product": shown[0]["name"]}
+    names = "; ".join(f"{number}. {one['name']}" for number, one in enumerate(shown, 1))
+    return {**line, "why": f"Which one do you mean: {names}?"}
+
+
+_AND = re.compile(r"\s*(?:,(?! ?\d{3}\b)|;|\+|&|\band also\b|\band\b|\bplus\b|\bas well as\b|\bor\b|\bvs\.?|\bversus\b)\s*")
+_BEGINS = re.compile(r"^\s*(?:an?|the|some|another|one|two|three|four|five|six|seven|eight|nine|ten|\d+|half|then)\b")
+
+
+def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
+    """Read every product of a message, in masked text."""
+    whole = take_quantity(text)[0]
+    parts = (
+        [text]
+        if whole is not None and whole.why
+        else [part for part in _AND.split(text) if content(unmasked(part)) or re.search(r"\d", part)]
+    )
+    if len(parts) <= 1:
+        return [line_of(text, shown)]
+    if len(parts) > 1 and take_budget(text)[0] is not None and not all(take_budget(part)[0] for part in parts):
+        lines = _shared_budget(text, parts, shown)
+    else:
+        lines = [line_of(part, shown) for part in parts]
+    # "Black and blue notebooks" are both notebooks; "a desk and an office chair" are two things.
+    last = lines[-1].get("product", "").split()
+    for at, line in enumerate(lines[:-1]):
+        one = line.get("product", "").split()
+        if len(one) == 1 and len(last) > 1 and not _BEGINS.match(parts[at + 1]) and "sku" not in line:
+            line["prefer"] = " ".join(last)
+    return [line for line in lines if line.get("product") or line.get("sku") or line.get("why")]
+
+
+def _shared_budget(text: str, parts: Sequence[str], shown: Sequence[Shown]) -> list[Line]:
+    """Read products with one price for all of them."""
+    priced = line_of(text, shown)
+    bounds = {name: value for name, value in priced.items() if name in {"least", "most", "order"}}
+    _, left = take_budget(text)
+    found: list[Any] = [{**line_of(part, shown), **bounds} for part in _AND.split(left) if content(unmasked(part))]
+    return found or [line_of(part, shown) for part in parts]
+
+
+def chosen(text: str, options: Sequence[Shown]) -> Shown | None:
+    """Find the one option that an answer names by its number or by words that only it has."""
+    number = re.fullmatch(rf"\W*(?:number |no\.? ?|#|option )?(\d+|{'|'.join(_DIGITS)})\W*", text)
+    if number is not None:
+        at = _DIGITS.get(number[1]) or int(number[1])
+        return options[at - 1] if 0 < at <= len(options) else None
+    words = set(content(unmasked(masked(text))))
+    fits = [one for one in options if words and words <= _all_forms(one)]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _all_forms(one: Shown) -> set[str]:
+    words = set(re.findall(r"[^\W_]+(?:-[^\W_]+)*", f"{one['name']} {one['sku']}".casefold()))
+    return words | {f"{word}s" for word in words}
