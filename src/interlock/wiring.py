@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from interlock.capabilities.graph_store import Node as GraphNode
     from interlock.engine import Compiled
     from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore, LangGraphGraph
+    from interlock.engine.messages import NativeField
     from interlock.runtime.events import Event, Sink
 
 __all__ = ["AGENTS", "Interlock", "agent_of", "entry_of", "load_agent"]
@@ -340,7 +341,7 @@ class Interlock:
         # A bare graph cannot say what it keeps, so all of it stays on a thread, as in any graph of LangGraph's.
         outlive = graph.state.names if isinstance(agent, Graph) else {*chosen.keeps, *graph.state.takes} & graph.state.names
         gate = self._gate(chosen, graph)
-        return self._compile(graph, gate, checkpointer=checkpointer, store=store, outlive=sorted(outlive)).compiled
+        return self._compile(graph, gate, checkpointer=checkpointer, store=store, outlive=sorted(outlive), native=chosen.native).compiled
 
     def _chosen(self, agent: str | Graph | Agent) -> Agent:
         """Find the agent that is meant: one that comes with Interlock, one of your own, or a graph of your own as one."""
@@ -392,6 +393,7 @@ class Interlock:
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
         outlive: Collection[str] | None = None,
+        native: Mapping[str, NativeField] | None = None,
     ) -> LangGraphGraph:
         from interlock.engine.exported import current_redaction  # noqa: PLC0415 - takes most of a second
         from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - likewise
@@ -413,6 +415,7 @@ class Interlock:
             store=store,
             fingerprint=gate.fingerprint,
             outlive=outlive,
+            native={name: one for name, one in (native or {}).items() if name in graph.state.fields},
         )
 
     def _gate(self, agent: Agent, graph: Graph, *, lets_out: bool = True, inside: tuple[Graph, ...] = ()) -> Gate:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import ormsgpack
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import id as checkpoint_id
 from pydantic import BaseModel
 
@@ -31,7 +32,7 @@ from interlock.adapters.stores.checkpoints import open_checkpoints
 from interlock.agents.analyst import agent
 from interlock.agents.analyst.graph import analyst
 from interlock.agents.analyst.plan import Summary
-from interlock.agents.analyst.state import Ai, Human
+from interlock.agents.analyst.state import Human
 from interlock.capabilities import Decision, Message, Model, ModelReply, Piece, Tool
 from interlock.engine import ENGINES, EngineName
 from interlock.engine.serializer import TAG, ClosedSerializer
@@ -169,7 +170,7 @@ async def test_langgraph_goes_on_with_a_conversation_and_the_analyst_after_it(ur
     async with native(url, tmp_path) as graph:
         state = await graph.aget_state(AT)
         assert (state.next, state.tasks) == ((), ())
-        assert state.values["messages"] == (Human(content="one"), Ai(content="Noted one"))
+        assert state.values["messages"] == [HumanMessage("one"), AIMessage("Noted one")]
         after = await graph.ainvoke(given("two"), AT)
         assert [message.content for message in after["messages"]] == pairs("one", "two")
     third = await talked(engine, tmp_path, "three", checkpoint_url=url)

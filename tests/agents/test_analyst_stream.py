@@ -138,7 +138,9 @@ async def test_langgraphs_own_stream_tells_the_same_kinds_from_the_same_nodes(fo
     assert "".join(chunks) == "Twenty-one [a], and churn [b]."
     [retry] = [event for event in events if event["event"] == "on_custom_event"]
     assert (retry["name"], retry["data"]["status"]) == ("planning_retry", "planning_retry")
-    assert {event["name"] for event in events if event["event"] == "on_tool_start"} == {"search", "calculate"}
+    started = [event for event in events if event["event"] == "on_tool_start"]
+    assert {event["name"] for event in started} == {"search", "calculate"}
+    assert all(event["data"]["tool"] == event["name"] and isinstance(event["data"]["input"], dict) for event in started)
 
 
 # how soon

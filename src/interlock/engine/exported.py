@@ -12,12 +12,15 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
 from typing_extensions import override
 
 from interlock.engine.ambient import treating
+from interlock.engine.messages import NativeField
 
 __all__ = ["ExportedGraph", "Redact", "Redaction", "current_redaction"]
 
@@ -45,9 +48,10 @@ _END: Any = object()
 class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph whose runs show callback handlers no secrets."""
 
-    def __init__(self, *, redact: Redact, **attributes: Any) -> None:
+    def __init__(self, *, redact: Redact, native: Mapping[str, NativeField], **attributes: Any) -> None:
         super().__init__(**attributes)
         self.redact = redact
+        self.native = native
 
     @override
     def astream_events(self, input: Any, config: Any = None, *, version: Any = "v2", **options: Any) -> Any:
@@ -67,13 +71,15 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                     _events_of.reset(token)
                 if event is _END:
                     return
-                yield {**event, "data": _each(event["data"], redaction.shown)}
+                data = {"tool": event["name"], **event["data"]} if event["event"] == "on_tool_start" else event["data"]
+                yield {**event, "data": _each(data, redaction.shown)}
 
     @override
     async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
         graph, known = _events_of.get() or (None, None)
         redaction = known if graph is self and known is not None else self.redact()
-        async with aclosing(cast("Any", super().astream(input, config, **options))) as chunks:
+        given = admitted(input, self.native)  # before LangGraph keeps anything of it
+        async with aclosing(cast("Any", super().astream(given, config, **options))) as chunks:
             while True:
                 with _redacting(redaction):  # not for longer: what is set in a generator is set for whoever reads it
                     chunk = await anext(chunks, _END)
@@ -84,7 +90,8 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     @override
     def stream(self, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
         redaction = self.redact()
-        with closing(cast("Any", super().stream(input, config, **options))) as chunks:
+        given = admitted(input, self.native)
+        with closing(cast("Any", super().stream(given, config, **options))) as chunks:
             while True:
                 with _redacting(redaction):
                     chunk = next(chunks, _END)
@@ -95,12 +102,28 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     @override
     async def abulk_update_state(self, config: Any, supersteps: Any) -> Any:
         with _redacting(self.redact()):
-            return await super().abulk_update_state(config, supersteps)
+            return await super().abulk_update_state(config, _admitted_updates(supersteps, self.native))
 
     @override
     def bulk_update_state(self, config: Any, supersteps: Any) -> Any:
         with _redacting(self.redact()):
-            return super().bulk_update_state(config, supersteps)
+            return super().bulk_update_state(config, _admitted_updates(supersteps, self.native))
+
+
+def admitted(given: Any, native: Mapping[str, NativeField]) -> Any:
+    """Read what a caller passes for a field that looks like messages; what a caller may not pass is refused."""
+    if isinstance(given, Command):
+        command = cast("Command[Any]", given)
+        return replace(command, update=admitted(command.update, native)) if isinstance(command.update, Mapping) else command
+    if not isinstance(given, Mapping):
+        return given
+    values = cast("Mapping[str, Any]", given)
+    doors = {name: field.admit for name, field in native.items() if field.admit is not None and name in values}
+    return {**values, **{name: admit(values[name]) for name, admit in doors.items()}} if doors else values
+
+
+def _admitted_updates(supersteps: Any, native: Mapping[str, NativeField]) -> Any:
+    return [[update._replace(values=admitted(update.values, native)) for update in step] for step in supersteps]
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from interlock.engine import TakeStep
 from interlock.engine.ambient import alone
 from interlock.engine.exported import ExportedGraph, Redact
 from interlock.engine.interrupts import Interrupts
+from interlock.engine.messages import NativeField, Shown, records_of
 from interlock.engine.native import Callbacks, LooseStep, Tell
 from interlock.engine.sealed import SealedCheckpointer
 from interlock.engine.serializer import ClosedSerializer
@@ -75,19 +76,22 @@ class LangGraphGraph:
         store: AnyStore | None = None,
         fingerprint: str | None = None,
         outlive: Collection[str] | None = None,
+        native: Mapping[str, NativeField] | None = None,
     ) -> None:
         self._graph = graph
-        is_handed_out = outlive is not None
+        is_handed_out, native = outlive is not None, native or {}
         # No context_schema: LangGraph's server passes an empty context, which has none of the fields that a schema would require.
         builder = StateGraph(
-            _schema(graph.name, graph.state.fields.values(), restarts=is_handed_out),
-            input_schema=_schema(f"{graph.name}_input", [graph.state.fields[name] for name in graph.state.takes], restarts=is_handed_out),
+            _schema(graph.name, graph.state.fields.values(), native, restarts=is_handed_out),
+            input_schema=_schema(
+                f"{graph.name}_input", [graph.state.fields[name] for name in graph.state.takes], native, restarts=is_handed_out
+            ),
         )
         for node in graph.nodes.values():
             builder.add_node(
                 node.name,
-                _runnable(graph, node, loose),
-                input_schema=_schema(f"{node.name}_reads", [read.field for read in node.reads], restarts=is_handed_out),
+                _runnable(graph, node, loose, native),
+                input_schema=_schema(f"{node.name}_reads", [read.field for read in node.reads], native, restarts=is_handed_out),
                 destinations=tuple(target or END for target in node.targets),
             )
         builder.add_edge(START, graph.entry)
@@ -96,7 +100,7 @@ class LangGraphGraph:
         compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
         if outlive is not None:
             begin_turns(compiled, graph.state.fields, outlive)
-        exported = compiled if redact is None else ExportedGraph(redact=redact, **vars(compiled))
+        exported = compiled if redact is None else ExportedGraph(redact=redact, native=native, **vars(compiled))
         self.compiled: AnyCompiledGraph = exported.with_config(recursion_limit=graph.steps + 1)
 
     async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
@@ -122,9 +126,9 @@ def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
     return set(picture.nodes) - {START, END}, {(edge.source, edge.target) for edge in picture.edges}
 
 
-def _schema(name: str, fields: Any, *, restarts: bool) -> type[Any]:
+def _schema(name: str, fields: Any, native: Mapping[str, NativeField], *, restarts: bool) -> type[Any]:
     """Make the TypedDict of these fields that LangGraph makes its channels from."""
-    channels = {field.name: _annotated(field, restarts=restarts) for field in cast("list[Field]", fields)}
+    channels = {field.name: _annotated(field, native.get(field.name), restarts=restarts) for field in cast("list[Field]", fields)}
     make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
     return make_record(name, channels, total=False)
 
@@ -140,12 +144,12 @@ def _closed(checkpointer: AnyCheckpointer, graph: Graph, fingerprint: str) -> An
     return SealedCheckpointer(checkpointer, graph=graph.name, fingerprint=fingerprint)
 
 
-def _annotated(field: Field, *, restarts: bool) -> Any:
+def _annotated(field: Field, native: NativeField | None, *, restarts: bool) -> Any:
     """Return a field's type with its channel. Where no turn begins on a thread, LangGraph's own channel is enough, and faster."""
-    return Annotated[field.hint, channel_of(field)] if restarts or field.reducer is not None else field.hint
+    return Annotated[field.hint, channel_of(field, native)] if restarts or field.reducer is not None else field.hint
 
 
-def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Awaitable[Command[str]]]:
+def _runnable(graph: Graph, node: Node, loose: LooseStep, native: Mapping[str, NativeField]) -> Callable[..., Awaitable[Command[str]]]:
     """Make the function that LangGraph calls for a node."""
 
     async def run(state: Mapping[str, Any], runtime: Runtime[Driver], config: RunnableConfig) -> Command[str]:
@@ -156,7 +160,9 @@ def _runnable(graph: Graph, node: Node, loose: LooseStep) -> Callable[..., Await
         callbacks, interrupts = Callbacks.of(config), Interrupts(config)
         try:
             with alone():
-                return _command(await _run_alone(loose, node, graph.state.restore(state), callbacks, interrupts))
+                read = graph.state.restore({name: records_of(value) for name, value in state.items()})
+                ending, update = await _run_alone(loose, node, read, callbacks, interrupts)
+                return _command((ending, _shown(update, native, callbacks)))
         except PersonAwaited:
             if interrupts.raised is None:  # of an adapter that waits for somebody by means of its own
                 raise
@@ -170,6 +176,17 @@ async def _run_alone(loose: LooseStep, node: Node, state: Mapping[str, Any], cal
         return await loose(node, state, None, interrupts)
     async with callbacks:
         return await loose(node, state, callbacks.hear, interrupts)
+
+
+def _shown(update: Mapping[str, Any], native: Mapping[str, NativeField], callbacks: Callbacks | None) -> dict[str, Any]:
+    """Make of an update what callers see of it: the message that was streamed has the id that its chunks had."""
+    made = dict(update)
+    for name, field in native.items():
+        if name in made:
+            streamed = None if callbacks is None else callbacks.streamed
+            records = made[name] if streamed is None or field.sign is None else field.sign(made[name], *streamed)
+            made[name] = Shown(field, records)
+    return made
 
 
 def _command(step: Step) -> Command[str]:

@@ -33,6 +33,7 @@ Tell: TypeAlias = Callable[[Mapping[str, Any]], None]
 LooseStep: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None, Interrupts], Awaitable[Step]]
 """Run one node on the state where LangGraph alone drives, and tell of it if somebody listens. It may wait for a person."""
 
+_DECIDES, _NO_STREAM = ".decide", "nostream"  # LangGraph's own tag
 _PATIENCE = 5.0
 """Seconds that whoever listens has to hear the rest of what happened in a node that is cancelled."""
 
@@ -54,6 +55,11 @@ class Callbacks:
         """Return the callbacks of the node that runs; None where nobody listens."""
         found = config.get("callbacks")
         return cls(get_async_callback_manager_for_config(config)) if getattr(found, "handlers", found) else None
+
+    @property
+    def streamed(self) -> tuple[str, str] | None:
+        """The id and the text of the first message that was streamed in this node."""
+        return next(((one.message, one.text) for one in self._calls.streamed if one.text), None)
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Take an event that is to be passed on."""
@@ -92,12 +98,17 @@ class _Calls:
     def __init__(self, manager: AsyncCallbackManager) -> None:
         self._manager = manager
         self._models: dict[str, _ModelRun] = {}
+        self.streamed: list[_ModelRun] = []
         self._tools: dict[str, AsyncCallbackManagerForToolRun] = {}
 
     async def on_chat_model_start(self, event: Mapping[str, Any]) -> None:
         name, asked = event["name"], _asked(event["data"]["input"])
-        runs = await self._manager_of(event).on_chat_model_start(_described(name), [asked], name=name)
+        manager = self._manager_of(event)
+        if name.endswith(_DECIDES):  # what a model decides is for the node, and no part of a conversation that LangGraph streams
+            manager.add_tags([_NO_STREAM], inherit=False)
+        runs = await manager.on_chat_model_start(_described(name), [asked], name=name)
         self._models[event["run_id"]] = _ModelRun(runs[0])
+        self.streamed.append(self._models[event["run_id"]])
 
     async def on_chat_model_stream(self, event: Mapping[str, Any]) -> None:
         await self._models[event["run_id"]].say(event["data"]["chunk"])
@@ -138,18 +149,20 @@ class _ModelRun:
 
     def __init__(self, run: AsyncCallbackManagerForLLMRun) -> None:
         self.run = run
-        self._message = f"run-{run.run_id}"
+        self.message = f"run-{run.run_id}"
+        self.text = ""
         self._calls = 0
 
     async def say(self, piece: Any) -> None:
         said = _record(piece)
         text = _said(piece)
+        self.text += text
         calls = [
             tool_call_chunk(name=call["name"], args=_json(call["args"]), id=call["id"], index=index)
             for index, call in enumerate(_calls(said), self._calls)
         ]
         self._calls += len(calls)
-        chunk = AIMessageChunk(content=text, id=self._message, tool_call_chunks=calls, usage_metadata=_usage(said))
+        chunk = AIMessageChunk(content=text, id=self.message, tool_call_chunks=calls, usage_metadata=_usage(said))
         await self.run.on_llm_new_token(text, chunk=ChatGenerationChunk(message=chunk))
 
     async def end(self, result: Any) -> None:
@@ -158,7 +171,7 @@ class _ModelRun:
         if said.get("model"):
             about["model_name"] = said["model"]
         answer = AIMessage(
-            content=_said(result), id=self._message, tool_calls=_calls(said), usage_metadata=_usage(said), response_metadata=about
+            content=_said(result), id=self.message, tool_calls=_calls(said), usage_metadata=_usage(said), response_metadata=about
         )
         await self.run.on_llm_end(LLMResult(generations=[[ChatGeneration(message=answer)]]))
 

@@ -33,6 +33,7 @@ from pydantic_core import CoreConfig, SchemaValidator, TzInfo
 
 from interlock.contract.shapes import is_named_tuple
 from interlock.contract.values import ValidationError, attempt, changed_schema, reasons, strip_schema
+from interlock.engine.messages import Shown
 from interlock.errors import InterlockError, StateIncompatible, StateUnstorable, StoreCorrupt
 
 __all__ = ["DEEPEST", "TAG", "ClosedSerializer"]
@@ -391,6 +392,7 @@ _BY_CLASS: dict[type, _Kind] = {
     Interrupt: _Kind(b"interrupt", apart=lambda value: [value.value, value.id, value.response_schema], together=_interrupt),
     Send: _Kind(b"send", apart=_send_parts, together=_send),
     Overwrite: _Kind(b"overwrite", apart=lambda value: [value.value], together=lambda parts: Overwrite(_one(parts))),
+    Shown: _Kind(b"shown", apart=lambda value: [value.records], together=_one),  # read again it is the records, which every channel takes
     DeltaSnapshot: _Kind(b"snapshot", apart=lambda value: [value.value], together=lambda parts: DeltaSnapshot(_one(parts))),
 }
 _BY_NAME = {kind.name: kind for kind in (_INT, _ENUM, _RECORD, *_BY_CLASS.values())}

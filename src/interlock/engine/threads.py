@@ -12,12 +12,14 @@ from typing import Any, Self, cast
 
 from langgraph._internal._typing import MISSING
 from langgraph.channels import BinaryOperatorAggregate, LastValue
+from langgraph.channels.base import BaseChannel
 from langgraph.constants import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._write import ChannelWrite, ChannelWriteTupleEntry
 from langgraph.types import Overwrite
 
 from interlock.contract.state import Field, Values
+from interlock.engine.messages import NativeField, Shown, records_of
 from interlock.errors import StateIncompatible
 
 __all__ = ["BEFORE", "Begun", "begin_turns", "channel_of"]
@@ -35,9 +37,13 @@ class Begun:
         self.value = value
 
 
-def channel_of(field: Field) -> Any:
-    """Make the channel of a field of the state."""
-    return _Plain(field) if field.reducer is None else _Reduced(field.hint, field.reduce_stored)
+def channel_of(field: Field, native: NativeField | None = None) -> Any:
+    """Make the channel of a field of the state; `native` says how callers see it, where that is not what nodes have."""
+    if native is None:
+        return _Plain(field) if field.reducer is None else _Reduced(field.hint, field.reduce_stored)
+    channel = _PlainMessages(field) if field.reducer is None else _ReducedMessages(field.hint, field.reduce_stored)
+    channel.shown_as = native
+    return channel
 
 
 def begin_turns(compiled: CompiledStateGraph[Any, Any, Any, Any], fields: Iterable[str], outlive: Collection[str]) -> None:
@@ -63,7 +69,7 @@ def _beginning(
         before: Values | None = read.get(BEFORE)
         taken_back: list[tuple[str, Any]] = []
         if before is None:
-            before = {name: read[name] for name in outlive if name in read}
+            before = {name: records_of(read[name]) for name in outlive if name in read}
         else:
             taken_back = [(name, _restart(*([before[name]] if name in before else []))) for name in outlive]
         return [(BEFORE, before), *per_turn, *taken_back, *(read_input(read[START]) or ())]
@@ -154,6 +160,36 @@ class _Reduced(BinaryOperatorAggregate[Any]):
     @property
     def _field(self) -> Field:
         return cast("Any", self.operator).__self__
+
+
+class _AsMessages(BaseChannel[Any, Any, Any]):
+    """A field that callers see as messages. What is reduced and stored are its records."""
+
+    shown_as: NativeField
+
+    def copy(self) -> Self:
+        return self._of(super().copy())
+
+    def from_checkpoint(self, checkpoint: Any) -> Self:
+        return self._of(super().from_checkpoint(checkpoint))
+
+    def get(self) -> Any:
+        return Shown(self.shown_as, super().get())
+
+    def update(self, values: Sequence[Any]) -> bool:
+        return super().update([records_of(value) for value in values])
+
+    def _of(self, made: Self) -> Self:
+        made.shown_as = self.shown_as
+        return made
+
+
+class _PlainMessages(_AsMessages, _Plain):
+    """One that holds what was written last."""
+
+
+class _ReducedMessages(_AsMessages, _Reduced):
+    """One with a reducer."""
 
 
 class _Before(LastValue[Any]):

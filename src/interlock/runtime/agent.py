@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.contract import Graph
+from interlock.engine.messages import NativeField
 from interlock.errors import ContractError, Problem
 from interlock.runtime.proof import Invariant
 from interlock.runtime.reply import Reply
@@ -32,6 +33,7 @@ class Agent:
     empty is refused unless it `answers_empty`. `follow` returns the input of a turn that follows at once after one that
     succeeded, from the state that it left, or None. `abort` is the answer that gives up a turn that waits for a person: with it,
     a new input ends the waiting turn.
+    `native` says which fields look like LangChain's messages in a graph that is handed out.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Agent:
     pauses: bool = False
     keeps: Sequence[str] = ()
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
+    native: Mapping[str, NativeField] = field(default_factory=dict[str, NativeField])
     follow: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None = None
     abort: str | None = None
 

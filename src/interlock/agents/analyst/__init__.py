@@ -9,6 +9,7 @@ from typing import Any
 from interlock.agents.analyst.admission import admit
 from interlock.agents.analyst.graph import analyst
 from interlock.agents.analyst.invariants import INVARIANTS
+from interlock.agents.analyst.native import NATIVE
 from interlock.agents.analyst.nodes import is_useful
 from interlock.agents.analyst.offline import AnalystRules
 from interlock.agents.analyst.state import Ai
@@ -50,6 +51,7 @@ agent = Agent(
     has_sessions=True,
     keeps=("messages", "summary", "session_id", "user_id", "owner", "seen", "sources", "tokens_used", "start_time"),
     partial=_partial,
+    native=NATIVE,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

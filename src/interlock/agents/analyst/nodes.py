@@ -78,6 +78,9 @@ async def ingress(
     said = [one.content for one in new if isinstance(one, Human)]
     if len(said) != len(new):
         raise InputSchema("Only messages of type 'human' come in.")
+    ids = [one.id for one in messages if not isinstance(one, Trim) and one.id is not None]
+    if len(ids) != len(set(ids)):
+        raise InputSchema("A message of the conversation has this id already: leave the id out, or give each message one of its own.")
     question = "\n".join(said).strip()
     if not question:
         raise InputEmpty("The message is empty.")

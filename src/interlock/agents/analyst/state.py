@@ -15,6 +15,7 @@ from interlock.capabilities import Tool
 from interlock.contract import Control, Outcome, Trusted, Untrusted
 
 __all__ = [
+    "ANYBODY",
     "Admitted",
     "AgentState",
     "Ai",
@@ -41,6 +42,9 @@ __all__ = [
     "marked",
 ]
 
+ANYBODY = "anybody"
+"""Who asks, where nobody says."""
+
 Phase = Literal["plan", "execute", "verify", "generate"]
 NextStep = Literal["generate", "tool_use"]
 
@@ -50,6 +54,7 @@ class Human:
     """What the user said."""
 
     content: str
+    id: str | None = None
     type: Literal["human"] = "human"
 
 
@@ -58,6 +63,7 @@ class Ai:
     """What the analyst said."""
 
     content: str
+    id: str | None = None
     type: Literal["ai"] = "ai"
 
 
@@ -141,10 +147,10 @@ class AgentState:
     """analyst."""
 
     messages: Annotated[tuple[Message, ...], Untrusted, appended]
-    session_id: Annotated[str, Untrusted]
-    user_id: Annotated[str, Untrusted]
     user_context: Annotated[UserContext, Trusted]
     question: Annotated[str, Untrusted]
+    session_id: Annotated[str, Untrusted] = ""
+    user_id: Annotated[str, Untrusted] = ANYBODY
     today: Annotated[str, Trusted] = ""
     plan: Annotated[str, Untrusted] = ""
     parts: Annotated[tuple[str, ...], Untrusted] = ()
