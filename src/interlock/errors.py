@@ -12,6 +12,7 @@
         RoleUnknown              role_unknown
         SettingsInvalid          settings_invalid
         RecordInvalid            record_invalid
+        TurnCancelled            turn_cancelled
         TurnWaiting              turn_waiting
         NothingWaits             nothing_waits
         NameUnusable             name_unusable
@@ -128,6 +129,7 @@ __all__ = [
     "ToolInputInvalid",
     "ToolTimeout",
     "ToolUnavailable",
+    "TurnCancelled",
     "TurnError",
     "TurnWaiting",
 ]
@@ -239,6 +241,12 @@ class RecordInvalid(InputError):
     """A record of a turn cannot be read, or is of another graph."""
 
     code = "record_invalid"
+
+
+class TurnCancelled(InputError):
+    """The turn of a record was cancelled: it has ended, and is neither resumed nor replayed."""
+
+    code = "turn_cancelled"
 
 
 class TurnWaiting(InputError):

@@ -10,8 +10,8 @@ import copy
 import functools
 import importlib
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -33,6 +33,7 @@ from interlock.errors import (
     RoleUnknown,
     SettingsInvalid,
     StateIncompatible,
+    TurnCancelled,
 )
 from interlock.grants import Grants
 from interlock.runtime.admission import check_characters, check_session, check_sink, check_size, check_text
@@ -41,7 +42,7 @@ from interlock.runtime.budget import Limits
 from interlock.runtime.disclosure import without_secrets
 from interlock.runtime.gate import Gate
 from interlock.runtime.heard import Heard
-from interlock.runtime.ledger import Entry, Ledger
+from interlock.runtime.ledger import Ledger
 from interlock.runtime.logs import LOGGER, Steps
 from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, check_path, differences, read_record
 from interlock.runtime.redaction import Redactor
@@ -191,9 +192,13 @@ class Interlock:
         if chosen.abort is not None:
             try:
                 with answering(chosen.abort):
-                    return await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=None)
+                    result = await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=None)
             except (RecordInvalid, StateIncompatible) as error:
                 LOGGER.warning("a turn that waited is given up", extra={"fields": {"agent": chosen.name, "cause": error.code}})
+            else:
+                if result.status == "error":  # one that its journal cannot vouch for would wait still
+                    self._waiting.drop(chosen.name, session)
+                return result
         self._waiting.drop(chosen.name, session)
         return None
 
@@ -240,7 +245,7 @@ class Interlock:
 
     async def _write_down(self, order: Order, ready: _Ready, path: Path, sink: Sink | None, *, to_the_end: bool = True) -> TurnResult:
         with Recorder.begin(path, Heading.of(order, ready.gate.fingerprint, self._terms.limits, self.settings.redact)) as recorder:
-            return await self._record(order, ready, recorder, sink=sink, to_the_end=to_the_end)
+            return await self._record(order, ready, recorder, Ledger(order.turn, keep=recorder.keep), sink=sink, to_the_end=to_the_end)
 
     def _turn_of(self, order: Order) -> asyncio.Lock:
         """Let the turns of a session follow one another. Other processes are held off by the session's store."""
@@ -259,6 +264,7 @@ class Interlock:
         record = read_record(path)
         if record.ending is None:
             raise RecordInvalid(f"The turn in '{path}' stopped half way. Fix: go on with it, by '--resume' or 'Interlock.resume'.")
+        _check_not_cancelled(path, record.ending)
         chosen, order = self._order(record, graph)
         gate = self._gate(chosen, order.graph, lets_out=False)
         order.kept = self._kept(chosen, order, gate, is_open=False)
@@ -281,6 +287,7 @@ class Interlock:
         check_sink(on_event)
         record = read_record(path)
         if record.ending is not None:
+            _check_not_cancelled(path, record.ending)
             raise RecordInvalid(f"The turn in '{path}' has ended. Fix: take it again, by 'replay'.")
         chosen, order = self._order(record, graph)
         ready = self._prepare(chosen, order.graph)
@@ -293,8 +300,10 @@ class Interlock:
             with Recorder.go_on(path) as recorder:
                 if read_record(path) != record:
                     raise RecordInvalid(f"Somebody else has gone on with the turn in '{path}'.")
-                result = await self._record(order, ready, recorder, entries=record.entries, sink=on_event)
-                if order.pauses:  # before anybody else may write to it
+                ledger = Ledger(order.turn, entries=record.entries, keep=recorder.keep)
+                is_kept = not self._waiting.is_own(path)
+                result = await self._record(order, ready, recorder, ledger, sink=on_event, to_the_end=is_kept)
+                if order.pauses and ledger.failure is None:  # before anybody else may write to it
                     self._waiting.settle(path, order.agent, order.session, waits=result.status == "waiting")
             return result
 
@@ -507,17 +516,26 @@ class Interlock:
         order: Order,
         ready: _Ready,
         recorder: Recorder,
+        ledger: Ledger,
         *,
-        entries: Iterable[Entry] = (),
         sink: Sink | None,
-        to_the_end: bool = True,
+        to_the_end: bool,
     ) -> TurnResult:
-        """Take a turn that is written down; of one whose record goes with it only what it would be gone on with from."""
+        """Run a turn with recording. Unless `to_the_end`, record only what is needed to resume it.
+
+        A turn whose journal failed has no ending: what is recorded of it holds, and it can be resumed.
+        """
         events: list[Event] = []
-        ledger = Ledger(order.turn, entries=entries, keep=recorder.keep)
         heard = _both(events, sink) if to_the_end else sink
-        result = await Turn(order, ready.gate, terms=self._watched_terms(), sink=heard, ledger=ledger).run(ready.compiled)
-        if to_the_end and result.status != "waiting":  # else it has not ended
+        turn = Turn(order, ready.gate, terms=self._watched_terms(), sink=heard, ledger=ledger)
+        try:
+            result = await turn.run(ready.compiled)
+        except asyncio.CancelledError:
+            if to_the_end and ledger.failure is None:
+                with suppress(InterlockError):  # it ends all the same
+                    recorder.end(Ending.of(turn.cancelled(), events))
+            raise
+        if to_the_end and ledger.failure is None and result.status != "waiting":  # else it has not ended
             recorder.end(Ending.of(result, events))
         return result
 
@@ -528,6 +546,11 @@ class Interlock:
             raise RecordInvalid(f"The record is of '{heading.agent}', one of your own. Fix: name it, by '--graph MODULE:NAME'.")
         chosen = self._chosen(heading.agent if graph is None else graph)
         return chosen, heading.order(chosen, entry_of(chosen, heading.role))
+
+
+def _check_not_cancelled(path: Path, ending: Ending) -> None:
+    if ending.result["status"] == "cancelled":
+        raise TurnCancelled(f"The turn in '{path}' was cancelled, so it has no end to come to. Fix: run it again, with a new record.")
 
 
 def _both(events: list[Event], sink: Sink | None) -> Sink:

@@ -273,7 +273,7 @@ def test_an_empty_environment_is_enough(script: str, tmp_path: Path):
 HEEDS_CTRL_C = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 
 
-@pytest.mark.parametrize("arguments", [["hello", "--events"], []], ids=["in a turn", "while reading"])
+@pytest.mark.parametrize("arguments", [["hello", "--events", "--record", "turn.jsonl"], []], ids=["in a turn", "while reading"])
 def test_ctrl_c_ends_without_a_traceback(script: str, environment: dict[str, str], tmp_path: Path, arguments: list[str]):
     (tmp_path / "waiting.py").write_text(STUCK)
     with subprocess.Popen(
@@ -296,3 +296,7 @@ def test_ctrl_c_ends_without_a_traceback(script: str, environment: dict[str, str
             process.kill()
     assert "Traceback" not in said
     assert process.returncode == 130
+    if arguments:
+        again = [script, "replay", "turn.jsonl", "--graph", "waiting:stuck", "--resume"]
+        resumed = subprocess.run(again, capture_output=True, check=False, cwd=tmp_path, env=environment, text=True)
+        assert (resumed.returncode, "turn_cancelled" in resumed.stderr or "was cancelled" in resumed.stderr) == (2, True)

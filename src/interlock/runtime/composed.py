@@ -73,9 +73,11 @@ class ComposedMethod(Method):
     async def _make_once(
         self,
         scope: Scope,
-        ledger: Ledger,  # noqa: ARG002 - the parts write to it
+        ledger: Ledger,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         tell: Callable[[str], None] | None,
     ) -> Any:
-        return await self._make(scope, args, kwargs, tell)
+        result = await self._make(scope, args, kwargs, tell)
+        ledger.check()  # the parts write to it, and an adapter may have caught what they raised
+        return result

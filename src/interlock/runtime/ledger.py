@@ -2,6 +2,9 @@
 
 Since time, ids and everything else from outside are capability calls, a turn is a function of its input and its ledger:
 running it again with the whole ledger repeats it, running it again with part of a ledger goes on where that stops.
+
+Where the ledger cannot vouch for what was done, because an entry cannot be written or a call is not the one that was
+recorded, the turn ends: no more calls are made, whatever a node does about it.
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from interlock.contract.shapes import render
-from interlock.errors import InputError, InterlockError, RecordInvalid, ReplayDiverged, TurnError
+from interlock.errors import InputError, InterlockError, RecordInvalid, ReplayDiverged, StoreUnavailable, TurnError
 
-__all__ = ["Entry", "Ledger", "Note", "key_of", "recorded_error"]
+__all__ = ["Entry", "JournalFailed", "Ledger", "Note", "key_of", "recorded_error"]
 
 
 class RecordedError(TypedDict):
@@ -55,7 +58,19 @@ class Entry:
 
 _text = json.encoder.encode_basestring_ascii  # what json.dumps does with a text, at a tenth of the cost
 _PATIENCE = 1000  # rounds of the event loop for a call that was made at once with another to be made again
+_LONGEST = 1.0  # seconds without a recorded call being made again, until a new one is taken for a change of the code
 Identity = tuple[str, str, str, str]
+
+
+class JournalFailed(BaseException):
+    """Ends a turn. It is no Exception, so that a node which catches errors and tries again does not catch this.
+
+    `reason` is the typed error that the turn ends with.
+    """
+
+    def __init__(self, reason: InterlockError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
 
 
 class Place:
@@ -76,11 +91,11 @@ class Place:
 class Note:
     """One call on its way: what is known of it, or where to write what comes of it."""
 
-    def __init__(self, make: Callable[..., Entry], known: Entry | None, keep: Callable[[Entry], None] | None, place: Place | None) -> None:
+    def __init__(self, ledger: Ledger, make: Callable[..., Entry], known: Entry | None, place: Place | None) -> None:
         self.known = known
+        self._ledger = ledger
         self._place = place
         self._make = make
-        self._keep = keep
         self._told: list[str] = []
 
     def listen(self, tell: Callable[[str], None] | None) -> Callable[[str], None] | None:
@@ -103,13 +118,36 @@ class Note:
             await asyncio.sleep(0)
         place.leave()
 
+    async def catch_up(self) -> None:
+        """Wait until every recorded call has been made again, before a call is made that the record does not have.
+
+        Calls that were made at once may begin in another order now, but within moments. If some are still left then, the code
+        has changed since, and nothing is called for real. Calls that were under way when the turn stopped are not in the
+        record either: as many as there were of those have nothing to wait for, since later ones may go by what they said so far.
+        """
+        ledger, loop = self._ledger, asyncio.get_running_loop()
+        if ledger.left and ledger.under_way:
+            ledger.under_way -= 1
+            return
+        left, rounds, since = ledger.left, 0, loop.time()
+        while ledger.left:
+            await asyncio.sleep(0 if rounds < _PATIENCE else _LONGEST / 100)
+            ledger.check()
+            if ledger.left != left:
+                left, rounds, since = ledger.left, 0, loop.time()
+            elif rounds > _PATIENCE and loop.time() - since > _LONGEST:
+                entry = self._make()
+                says = f"'{entry.capability}.{entry.method}' is called with arguments that the record does not have here."
+                fix = "resume the turn with the code that it was recorded with, or run it again"
+                raise ledger.fail(ReplayDiverged(f"{says} Its next call is {ledger.next_left}. Fix: {fix}."))
+            rounds += 1
+
     def write(self, *, result: Any = None, error: InterlockError | None = None) -> None:
         """Keep what came of the call."""
-        if self._keep is not None:
-            said: RecordedError | None = (
-                None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
-            )
-            self._keep(self._make(told=tuple(self._told), result=result, error=said))
+        said: RecordedError | None = (
+            None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
+        )
+        self._ledger.keep(partial(self._make, told=tuple(self._told), result=result, error=said))
 
 
 class Ledger:
@@ -126,19 +164,63 @@ class Ledger:
         self._complete = complete
         self._known: defaultdict[Identity, deque[Entry]] = defaultdict(deque)
         self._sequence = 0
+        self.failure: InterlockError | None = None
+        """Why no more calls may be made."""
         self._waiting = list(entries)
+        recorded = {entry.sequence for entry in self._waiting}
+        self.under_way = max(0, max(recorded, default=0) - len(recorded))
+        """How many calls had begun, and not ended, when the last one ended that was recorded; less those that were made again."""
+        self.left = len(self._waiting)
+        """How many recorded calls have not been made again."""
         for entry in sorted(self._waiting, key=lambda entry: entry.sequence):
             self._known[entry.node, entry.capability, entry.method, entry.key].append(entry)
 
     def note(self, node: str, capability: str, method: str, key: str) -> Note:
         """Give a call its place in the order, with what came of it when it was made before."""
+        self.check()
         self._sequence += 1
         known = self._known.get((node, capability, method, key))
         if not known and self._complete:
-            raise ReplayDiverged(f"'{capability}.{method}' is called with arguments that the record does not have here.")
+            raise self.fail(ReplayDiverged(f"'{capability}.{method}' is called with arguments that the record does not have here."))
         make = partial(Entry, turn=self._turn, sequence=self._sequence, node=node, capability=capability, method=method, key=key)
-        found = known.popleft() if known else None
-        return Note(make, found, self._keep, None if found is None else Place(self._waiting, found))
+        if not known:
+            return Note(self, make, None, None)
+        self.left -= 1
+        found = known.popleft()
+        return Note(self, make, found, Place(self._waiting, found))
+
+    def keep(self, make: Callable[[], Entry]) -> None:
+        """Write an entry. Where it cannot be written, the turn ends."""
+        if self._keep is None:
+            return
+        try:
+            self._keep(make())
+        except InterlockError as error:
+            raise self.fail(error) from error
+        except Exception as error:
+            raise self.fail(StoreUnavailable(f"The record cannot be written: {type(error).__name__}.")) from error
+
+    def fail(self, reason: InterlockError) -> JournalFailed:
+        """Let no more calls be made; return what to raise."""
+        if self.failure is None:
+            self.failure = reason
+        return JournalFailed(self.failure)
+
+    def check(self) -> None:
+        """End the turn if no more calls may be made."""
+        if self.failure is not None:
+            raise JournalFailed(self.failure)
+
+    def check_end(self) -> None:
+        """End a turn that was gone on with, and has come to its end without some of the recorded calls."""
+        if self.left and not self._complete:
+            raise self.fail(ReplayDiverged(f"The turn has ended without {self.next_left}, which the record has."))
+
+    @property
+    def next_left(self) -> str:
+        """Name the first recorded call that was not made again."""
+        entry = min(self.unused, key=lambda entry: entry.sequence)
+        return f"'{entry.capability}.{entry.method}' in '{entry.node}'" if entry.node else f"'{entry.capability}.{entry.method}'"
 
     @property
     def unused(self) -> list[Entry]:

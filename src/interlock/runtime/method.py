@@ -34,7 +34,7 @@ from interlock.errors import (
 )
 from interlock.runtime.budget import Budget, Heard
 from interlock.runtime.events import Run
-from interlock.runtime.ledger import Ledger, key_of, recorded_error
+from interlock.runtime.ledger import JournalFailed, Ledger, key_of, recorded_error
 from interlock.runtime.redaction import REDACTED
 from interlock.runtime.scope import Scope
 
@@ -101,7 +101,7 @@ class Method(Declared):
                 scope.redactor.learn(result)
             if heard is not None:
                 scope.hear_model(heard, result)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError, JournalFailed) as error:
             failure = self.failed(run, error)
             if failure is error:
                 raise
@@ -191,6 +191,7 @@ class Method(Declared):
             if note.known.error is not None:
                 raise recorded_error(note.known.error)
             return codec.decode(note.known.result)
+        await note.catch_up()
         try:
             result = await self._make(scope, args, kwargs, note.listen(tell))
             recorded = codec.encode(result)
@@ -237,6 +238,7 @@ class Method(Declared):
             if note.known.error is not None:
                 raise recorded_error(note.known.error)
             return
+        await note.catch_up()
         pieces: list[Any] = []
         failure: InterlockError | None = None
         try:
@@ -272,10 +274,10 @@ class Method(Declared):
                 if run is not None:
                     run.cancel()
                 return error
-        failure = self._typed(error)
+        failure = error.reason if isinstance(error, JournalFailed) else self._typed(error)
         if run is not None:
             run.error(failure.code, failure.message)
-        return failure
+        return error if isinstance(error, JournalFailed) else failure
 
     def _typed(self, error: BaseException) -> InterlockError:
         """Make a typed error of whatever an adapter raised or returned."""

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = ["Fault", "Reply", "Status"]
 
-Status: TypeAlias = Literal["success", "error", "waiting"]
+Status: TypeAlias = Literal["success", "error", "waiting", "cancelled"]
+"""How a turn ended. `cancelled` is in records only: a turn that is cancelled returns nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from interlock.errors import ContractViolation
 from interlock.runtime.budget import Heard
 from interlock.runtime.events import Run
+from interlock.runtime.ledger import JournalFailed
 from interlock.runtime.logs import LOGGER
 from interlock.runtime.watch import Wait, Watch
 
@@ -125,5 +126,7 @@ class Scope:
         for stream in self._streams or ():
             try:
                 await stream.aclose()
+            except JournalFailed:
+                return  # the turn ends with that, as soon as everything is closed
             except Exception as error:  # noqa: BLE001 - the node has its outcome; what an adapter leaves behind is not its fault
                 LOGGER.warning("a stream did not end well", extra={"fields": {"node": self.node, "cause": type(error).__name__}})

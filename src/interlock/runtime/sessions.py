@@ -121,6 +121,7 @@ async def _once(ledger: Ledger, method: str, args: tuple[Any, ...], make: Callab
         if note.known.error is not None:
             raise recorded_error(note.known.error)
         return note.known.result
+    await note.catch_up()
     try:
         result = await make()
     except InterlockError as error:

@@ -10,6 +10,7 @@ from interlock.capabilities.model import Piece
 from interlock.contract.values import ValidationError
 from interlock.runtime.budget import Heard
 from interlock.runtime.events import Run
+from interlock.runtime.ledger import JournalFailed
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.scope import Scope
 from interlock.runtime.secrets import text_of
@@ -70,7 +71,7 @@ class Stream:
         except StopAsyncIteration:
             await self._end()
             raise
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError, JournalFailed) as error:
             failure, source = await self._failed(error)
             if failure is error:
                 raise

@@ -17,6 +17,7 @@ from interlock.contract.values import ValidationError, reasons, value_validator
 from interlock.engine import Compiled
 from interlock.errors import CapabilityResultInvalid, ContractViolation, InputError, InterlockError, Internal, Problem
 from interlock.runtime.events import hide
+from interlock.runtime.ledger import JournalFailed
 from interlock.runtime.scope import Scope
 from interlock.runtime.walk import Walk
 
@@ -144,6 +145,8 @@ class GraphMethod:
             failure = error if isinstance(error, InterlockError) else Internal(f"The engine failed: {type(error).__name__}: {error}")
             if run is not None:
                 run.error(failure.code, failure.message)
+            if scope.ledger is not None and failure is scope.ledger.failure:
+                raise JournalFailed(failure) from None
             if failure is error:
                 raise
             raise failure from error

@@ -26,7 +26,7 @@ from interlock.errors import ContractViolation, InterlockError, Internal, Person
 from interlock.runtime.budget import GRACE, Budget, Limits, TimeRanOut
 from interlock.runtime.events import Events, Run, Sink, Watcher, hide
 from interlock.runtime.gate import Gate
-from interlock.runtime.ledger import Ledger
+from interlock.runtime.ledger import JournalFailed, Ledger
 from interlock.runtime.logs import LOGGER
 from interlock.runtime.plain import plain
 from interlock.runtime.redaction import Redactor
@@ -160,14 +160,23 @@ class Turn:
             raise self._events.broken
         return result
 
+    def cancelled(self) -> TurnResult:
+        """Make the result of a turn that was cancelled, for its record."""
+        node = self._shared.path[-1] if self._shared.path else None
+        fault = Fault(code="cancelled", message="The turn was cancelled.", node=node)
+        return self._result(Reply(status="cancelled", error=fault), self._reached(self._order.given))
+
     async def _walk(self, compiled: Compiled, given: Values) -> TurnResult:
         """Let the engine walk, and make a result of however that ends."""
         # Calls and steps end by themselves when the time is up; this is for a node that waits for something else.
         wait = None if self._shared.watch is None else self._shared.watch.begin(self._shared.budget.turn_until(), grace=GRACE)
         try:
-            return await (self._to_the_end(compiled, given) if self._order.kept is None else self._in_session(compiled, given, wait))
+            took = self._to_the_end(compiled, given) if self._order.kept is None else self._in_session(compiled, given, wait)
+            return self._checked(await took)
         except PersonAwaited as awaited:
             return self._waiting(awaited, given)
+        except JournalFailed as failed:
+            return self._failed(failed.reason, given)
         except InterlockError as error:
             return self._failed(error, given)
         except asyncio.CancelledError:
@@ -179,6 +188,12 @@ class Turn:
             return self._failed(Internal(f"The engine failed: {type(error).__name__}: {error}"), given)
         finally:
             self.close()
+
+    def _checked(self, result: TurnResult) -> TurnResult:
+        """Return the result of a turn that has made every call again that its journal holds."""
+        if self._shared.ledger is not None:
+            self._shared.ledger.check_end()
+        return result
 
     async def _to_the_end(self, compiled: Compiled, given: Values) -> TurnResult:
         state = self._graph.state.complete(await compiled.walk(given, self.walk.step, self._kept))

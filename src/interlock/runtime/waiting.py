@@ -56,13 +56,17 @@ class WaitingTurns:
         except OSError as error:
             raise StoreUnavailable(f"The turn cannot be given up: {error.strerror}. Fix: set 'data_dir'.") from error
 
+    def is_own(self, path: Path) -> bool:
+        """Tell whether a file is the one of a turn that waits, and not a record that somebody asked for."""
+        return path.parent == self._folder
+
     def settle(self, path: Path, agent: str, session: str, *, waits: bool) -> None:
         """Keep the file of a turn that waits; let go of one that has ended. Raises TurnWaiting where another turn waits by now.
 
         A record that is kept elsewhere stays what and where it is.
         """
         waiting = self._waiting(agent, session)
-        is_own = path.parent == self._folder
+        is_own = self.is_own(path)
         if (waits and path == waiting) or not (waits or is_own):
             return
         try:

@@ -119,6 +119,9 @@ class Walk:
             scope.is_open = False
             if scope.has_open_ends:
                 await scope.close()
+            failure = None if scope.ledger is None else scope.ledger.failure
+            if failure is not None and not (scope.is_cancelled and _is_cancelled()):
+                raise failure from None  # whatever the node returned or raised
 
     def _read(self, node: Node, arguments: Sequence[Any]) -> dict[str, Any]:
         """Return what a node is handed, for whoever listens."""

@@ -17,6 +17,7 @@ from interlock import END, Capability, Graph, Interlock, Outcome, Settings, node
 from interlock.capabilities import Ids, Message, Model, ModelReply, Piece, Tool
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
+from interlock.errors import TurnCancelled
 from interlock.runtime.events import Event
 from interlock.runtime.record import read_record
 from interlock.testing import CountingIds
@@ -188,14 +189,23 @@ async def test_a_turn_that_is_cancelled_anywhere_tells_the_end_of_everything_it_
     assert wrong == {}
 
 
-async def test_a_turn_that_was_cancelled_anywhere_can_be_gone_on_with(engine: EngineName, complaints: list[Any], tmp_path: Path):
+async def test_a_turn_that_was_cancelled_anywhere_has_ended_and_one_that_was_killed_there_goes_on(
+    engine: EngineName, complaints: list[Any], tmp_path: Path
+):
     wrong: dict[int, Any] = {}
     async for left in sweep(engine, complaints, tmp_path):
         path = tmp_path / f"{left.count}"
         if left.was_done or not path.exists():
             continue
-        known = [entry.method for entry in read_record(path).entries if entry.method != "stream"]
-        made = len(left.busy.log)
+        record, made = read_record(path), len(left.busy.log)
+        assert record.ending is not None
+        assert (record.ending.result["status"], record.ending.events[-1]["event"]) == ("cancelled", "on_chain_error")
+        for again in (left.running.resume, left.running.replay):
+            with pytest.raises(TurnCancelled, match="was cancelled"):
+                await again(path, graph=work)
+        assert len(left.busy.log) == made
+        known = [entry.method for entry in record.entries if entry.method != "stream"]
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))  # as if the process had been killed then
         result = await left.running.resume(path, graph=work)
         if (result.error, result.output) != (None, OUTPUT):
             wrong[left.count] = (result.error, result.output)

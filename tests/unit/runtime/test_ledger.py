@@ -25,7 +25,7 @@ from interlock.errors import (
     ReplayDiverged,
     TurnError,
 )
-from interlock.runtime.ledger import Entry, Ledger, key_of, recorded_error
+from interlock.runtime.ledger import Entry, JournalFailed, Ledger, key_of, recorded_error
 
 
 def entry(sequence: int, key: str = "k", **changes: Any) -> Entry:
@@ -41,8 +41,9 @@ def take(ledger: Ledger, key: str = "k") -> Any:
 def test_equal_calls_have_their_results_in_the_order_they_were_made(order: list[int]):
     ledger = Ledger("t", entries=[entry(sequence) for sequence in order], complete=True)
     assert [take(ledger) for _ in order] == sorted(order)
-    with pytest.raises(ReplayDiverged, match=r"'C\.m'"):
+    with pytest.raises(JournalFailed, match=r"'C\.m'"):
         take(ledger)
+    assert isinstance(ledger.failure, ReplayDiverged)
 
 
 @given(keys=st.lists(st.sampled_from("abc"), max_size=12), cut=st.integers(min_value=0, max_value=12))
@@ -69,8 +70,11 @@ def test_a_part_of_a_ledger_is_gone_on_with_where_it_stops(keys: list[str], cut:
 @pytest.mark.parametrize("other", [{"node": "x"}, {"capability": "x"}, {"method": "x"}, {"key": "x"}])
 def test_a_call_of_something_else_is_not_answered_from_the_ledger(other: dict[str, str]):
     ledger = Ledger("t", entries=[entry(1)], complete=True)
-    with pytest.raises(ReplayDiverged):
+    with pytest.raises(JournalFailed) as raised:
         ledger.note(**{"node": "n", "capability": "C", "method": "m", "key": "k", **other})
+    assert raised.value.reason.code == "replay_diverged"
+    with pytest.raises(JournalFailed):
+        ledger.note("n", "C", "m", "k")
     assert ledger.unused == [entry(1)]
 
 
