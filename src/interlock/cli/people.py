@@ -30,10 +30,14 @@ class Waiting:
         if self._session is None:
             return None
         try:
-            return await self._app.waiting(self._agent, session=self._session)
+            found = await self._app.waiting(self._agent, session=self._session)
+            fault = None if found is None else found.error
         except (RecordInvalid, StateIncompatible) as error:
-            print_error(f"{error.code}: {safe(error.message)} A new input, or '{ABORT}', ends the turn that waits.")
-            return None
+            found, fault = None, error
+        if fault is None:
+            return found
+        print_error(f"{fault.code}: {safe(fault.message)} A new input, or '{ABORT}', ends the turn that waits.")
+        return None
 
     async def answer(self, text: str, told: Sink | None) -> TurnResult | None:
         """Answer the turn that waits; 'abort' gives it up, and is None where the agent has nothing to say to that."""

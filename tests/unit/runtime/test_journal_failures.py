@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -469,6 +470,29 @@ async def test_a_turn_that_waited_and_could_not_be_recorded_waits_still(engine: 
     result = await Interlock(settings, grants=grants(again)).answer(agent, "pear", session="s")
     assert (result.status, result.output, again.paid) == ("success", "one pear", ["pear"])
     assert list((tmp_path / "turns").iterdir()) == []
+
+
+async def test_a_turn_that_waited_and_whose_node_was_changed_can_be_given_up(engine: EngineName, tmp_path: Path):
+    async def body(text: str, *, human: Human, shop: Shop) -> Done:
+        return Done(out=f"{await shop.buy('bag')} {await human.ask(Question(text='Which?'))}")
+
+    async def changed(text: str, *, human: Human, shop: Shop) -> Done:
+        return Done(out=f"{await shop.buy('box')} {await human.ask(Question(text='Which?'))}")
+
+    changed.__name__ = changed.__qualname__ = "body"
+    settings, till = Settings(engine=engine, data_dir=tmp_path), Till()
+    app = Interlock(settings, grants=grants(till))
+    assert (await app.run(asking(body), {"text": "x"}, session="s")).status == "waiting"
+    agent = replace(asking(changed), abort="no")
+    found = await app.waiting(agent, session="s")
+    assert found is not None
+    assert found.error is not None
+    assert found.error.code == "replay_diverged"
+    result = await app.abort(agent, session="s")
+    assert result is not None
+    assert result.status == "error"
+    assert till.paid == ["bag"]
+    assert await app.waiting(agent, session="s") is None
 
 
 async def test_a_turn_that_waited_and_is_cancelled_while_it_goes_on_waits_still(engine: EngineName, tmp_path: Path):
