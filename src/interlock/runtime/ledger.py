@@ -144,9 +144,7 @@ class Note:
 
     def write(self, *, result: Any = None, error: InterlockError | None = None) -> None:
         """Keep what came of the call."""
-        said: RecordedError | None = (
-            None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
-        )
+        said: RecordedError | None = None if error is None else {"code": error.code, "kind": type(error).__name__, "message": error.message}
         self._ledger.keep(partial(self._make, told=tuple(self._told), result=result, error=said))
 
 
