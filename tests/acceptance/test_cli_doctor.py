@@ -119,3 +119,9 @@ def test_what_is_handed_to_a_tool_server_is_not_shown(interlock: Command):
     ran = interlock("doctor", env={"INTERLOCK_TOOL_SERVERS": json.dumps(servers)})
     assert "tool_servers = shop" in ran.stdout
     assert "hunter2" not in ran.stdout + ran.stderr
+
+
+def test_the_doctor_says_what_the_local_model_is_for(interlock: Command):
+    found = checks(interlock("doctor", "--json", env={"INTERLOCK_MODEL": "local"}))
+    assert "for plumbing only" in found["model"]["found"]
+    assert "for plumbing only" in found["local model"]["found"]

@@ -58,7 +58,7 @@ async def test_it_replies(model: Model) -> None:
     assert reply.usage is not None
     assert reply.usage.input_tokens > 10
     assert 0 < reply.usage.output_tokens <= 96
-    assert reply.model in {"openai:tiny", "local:SmolLM2-135M-Instruct.Q4_1"}
+    assert reply.model in {"openai:tiny", "local:SmolLM2-135M-Instruct.Q4_1 (for plumbing only: do not rely on what it says)"}
 
 
 async def test_its_reply_comes_in_pieces(model: Model) -> None:

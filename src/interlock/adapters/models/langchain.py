@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from interlock.adapters.models.bounded import bounded_client
 from interlock.adapters.models.failures import translating
+from interlock.adapters.models.repetition import LoopDetector
 from interlock.adapters.models.structured import StructuredOutput
 from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Role, Tool, ToolCall, Usage
 from interlock.engine.ambient import alone
@@ -173,6 +174,7 @@ class _Heard:
     usage: UsageMetadata | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     _size: int = 0
+    _loops: LoopDetector = field(default_factory=LoopDetector)
     _open: dict[Any, _Call] = field(default_factory=dict[Any, _Call])
 
     def add(self, said: AIMessageChunk) -> str:
@@ -188,6 +190,7 @@ class _Heard:
 
     def add_text(self, text: str) -> None:
         self._count(text)
+        self._loops.add(text)
         self.text.append(text)
 
     def add_call(self, given_id: str | None, name: str, arguments: str) -> None:
@@ -402,7 +405,7 @@ def _init(provider: str, model: str, options: Mapping[str, Any]) -> BaseChatMode
         if str(error).startswith("Unsupported provider"):
             package = f"langchain-{provider.replace('_', '-')}"
             raise SettingsInvalid(f"LangChain knows no provider '{provider}'. If there is one: pip install {package}") from error
-        raise SettingsInvalid(f"Model '{provider}:{model}' cannot be opened with these settings ({type(error).__name__}).") from error
+        raise SettingsInvalid(f"Model '{provider}:{model}' cannot be opened with these settings. Check INTERLOCK_MODEL.") from error
 
 
 def _check_url(base_url: str | None) -> None:

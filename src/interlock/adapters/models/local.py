@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel
 
 from interlock.adapters.child import Child
-from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool
+from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool, joined
 from interlock.errors import ModelRefused, ModelUnavailable, SettingsInvalid
 
 if TYPE_CHECKING:
     from interlock.adapters.models.langchain import LangChainModel
 
-__all__ = ["LocalModel", "Served", "find_weights", "open_local", "serve"]
+__all__ = ["PLUMBING", "LocalModel", "Served", "find_weights", "open_local", "serve"]
 
 T = TypeVar("T", bound=BaseModel)
+
+PLUMBING = "for plumbing only: do not rely on what it says"
+"""What is said of the small model that comes with Interlock, wherever it is named. Weights of one's own may be better."""
 
 _CONTEXT = 4096
 _KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT", "CUDA_", "HIP_", "ROCR_", "VK_", "GGML_", "LLAMA_", "OMP_", "HOME", "PATH", "TMPDIR")
@@ -40,7 +43,9 @@ def open_local(path: Path | None, *, max_tokens: int, max_reply_bytes: int, time
     """Open the model in a GGUF file, or SmolLM2 where no file is named. The weights are loaded when it is first asked."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise SettingsInvalid(f"Model 'local' needs xllamacpp. {_FIX}.")
-    return LocalModel(find_weights(path), max_tokens=max_tokens, max_reply_bytes=max_reply_bytes, timeout_s=timeout_s)
+    weights = find_weights(path)
+    name = f"local:{weights.stem}" + (f" ({PLUMBING})" if path is None else "")
+    return LocalModel(weights, name=name, max_tokens=max_tokens, max_reply_bytes=max_reply_bytes, timeout_s=timeout_s)
 
 
 def find_weights(path: Path | None) -> Path:
@@ -56,7 +61,7 @@ def find_weights(path: Path | None) -> Path:
         with path.expanduser().open("rb") as file:
             good = file.read(4) == b"GGUF"
     except OSError as error:
-        raise SettingsInvalid(f"The weights '{path}' cannot be read ({type(error).__name__}). Set INTERLOCK_MODEL_PATH.") from error
+        raise SettingsInvalid(f"The weights '{path}' cannot be read: {error.strerror}. Set INTERLOCK_MODEL_PATH.") from error
     if not good:
         raise SettingsInvalid(f"The weights '{path}' are not a GGUF file. Set INTERLOCK_MODEL_PATH.")
     return path.expanduser().absolute()
@@ -94,8 +99,9 @@ def serve(weights: Path, *, timeout_s: float) -> Served:
 class LocalModel:
     """Starts its server when it is first asked, and again if that has died."""
 
-    def __init__(self, weights: Path, *, max_tokens: int, max_reply_bytes: int, timeout_s: float) -> None:
+    def __init__(self, weights: Path, *, name: str, max_tokens: int, max_reply_bytes: int, timeout_s: float) -> None:
         self._weights = weights
+        self._name = name
         self._max_tokens = max_tokens
         self._max_reply_bytes = max_reply_bytes
         self._timeout_s = timeout_s
@@ -103,8 +109,11 @@ class LocalModel:
         self._started: tuple[Served, LangChainModel] | None = None
 
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
-        """Answer, or ask for tools to be called."""
-        return await (await self._model(messages)).reply(messages, tools=tools, schema=schema)
+        """Answer, or ask for tools to be called. It is read as it comes, so that it can be stopped where it repeats itself."""
+        if schema is not None and not tools:
+            return await (await self._model(messages)).reply(messages, schema=schema)
+        async with aclosing(self.stream(messages, tools=tools)) as pieces:
+            return joined([piece async for piece in pieces])
 
     async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
         """Answer piece by piece."""
@@ -142,7 +151,7 @@ class LocalModel:
                 served = serve(self._weights, timeout_s=self._timeout_s)
                 model = open_provider(
                     f"openai:{self._weights.stem}",
-                    known_as=f"local:{self._weights.stem}",
+                    known_as=self._name,
                     base_url=f"{served.address}/v1",
                     api_key=served.key,
                     timeout_s=self._timeout_s,
