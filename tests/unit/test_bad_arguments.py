@@ -47,7 +47,7 @@ def nested(kind: str) -> Any:
 ENDLESS = ["a list in itself", "a list twice in itself", "a mapping in itself", "deep", "doubled"]
 
 
-@pytest.mark.parametrize("wrong", ODD, ids=repr)
+@pytest.mark.parametrize("wrong", ODD, ids=lambda wrong: type(wrong).__name__)
 async def test_what_is_no_agent_session_role_record_or_listener_is_refused(tmp_path: Path, wrong: Any):
     async with app(tmp_path) as running:
         refused: list[tuple[type[InterlockError], Callable[[], Any]]] = [
