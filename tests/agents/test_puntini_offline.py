@@ -28,7 +28,6 @@ from tests.support.puntini import Desk, Watched, codes, fresh, opened
 
 RULES = PuntiniRules()
 TOOLS = ("add_node", "add_edge", "update_props", "delete_node", "delete_edge", "query_graph", "cypher_query")
-NOTHING = "Nothing in the graph is like that."
 Wanted = tuple[str, dict[str, JsonValue]]
 
 
@@ -70,37 +69,29 @@ def asked(query: str, **parameters: JsonValue) -> Wanted:
     return "cypher_query", {"query": query, "parameters": parameters}
 
 
-def counted(label: str) -> Wanted:
-    return asked(f"MATCH (n:`{label}`) RETURN count(n) AS `count`")
+def ask(wants: str, **args: JsonValue) -> Wanted:
+    return "query_graph", {**args, "wants": wants}
 
 
-def near(label: str, key: str, of: str = "") -> Wanted:
-    match = f"MATCH (n{of}) WHERE n.key = $key OPTIONAL MATCH (n)--(m:`{label}`)"
-    return asked(f"{match} WITH n, count(DISTINCT m) AS `count` RETURN `count`", key=key)
+def near(node: str, relationship: str | None = None, direction: str = "any") -> JsonValue:
+    made: dict[str, JsonValue] = {"node": node, "direction": direction}
+    return made if relationship is None else {**made, "relationship": relationship}
 
 
-def beside(label: str, key: str, of: str = "") -> Wanted:
-    return asked(f"MATCH (n:`{label}`)--(m{of}) WHERE m.key = $key RETURN DISTINCT n.key AS `name` ORDER BY `name`", key=key)
+def having(name: str | None, value: JsonValue, test: str = "equal") -> JsonValue:
+    return {"property": name, "test": test, "value": value}
 
 
-def ends(pattern: str, key: str) -> Wanted:
-    return asked(f"MATCH {pattern} WHERE m.key = $key RETURN DISTINCT n.key AS `name` ORDER BY `name`", key=key)
-
-
-def how_many(pattern: str, key: str) -> Wanted:
-    return asked(f"MATCH {pattern} WHERE m.key = $key RETURN count(DISTINCT n) AS `count`", key=key)
-
-
-def value(name: str, key: str, of: str = "") -> Wanted:
-    return asked(f"MATCH (n{of}) WHERE n.key = $key RETURN n.`{name}` AS `{name}`", key=key)
+def person(key: str) -> Wanted:
+    return "add_node", {"label": "Person", "key": key, "properties": {}, "if_missing": True}
 
 
 APOLLO = [
-    *(node("Project", "Apollo"), node("Task", "Design"), node("Task", "Build"), node("Person", "Ada")),
+    *(node("Project", "Apollo"), node("Task", "Design"), node("Task", "Build"), person("Ada")),
     *(edge("Project:Apollo", "HAS_TASK", "Task:Design"), edge("Project:Apollo", "HAS_TASK", "Task:Build")),
-    edge("Person:Ada", "ASSIGNED_TO", "Task:Design"),
+    edge("Ada", "ASSIGNED_TO", "Task:Design"),
 ]
-ADA = [node("Person", "Ada"), edge("Person:Ada", "ASSIGNED_TO", "Design")]
+ADA = [person("Ada"), edge("Ada", "ASSIGNED_TO", "Design")]
 DEEP = [node("Project", "Apollo"), node("Task", "Design"), edge("Project:Apollo", "HAS_TASK", "Task:Design")]
 
 SENTENCES: dict[str, list[Wanted]] = {
@@ -119,7 +110,7 @@ SENTENCES: dict[str, list[Wanted]] = {
     "Create a work package Alpha": [node("WorkPackage", "Alpha")],
     "Create work packages Alpha and Beta": [node("WorkPackage", "Alpha"), node("WorkPackage", "Beta")],
     "Make an epic Login": [node("Epic", "Login")],
-    "Create a space ship Enterprise": [node("SpaceShip", "Enterprise")],
+    'Create a "space ship" Enterprise': [node("SpaceShip", "Enterprise")],
     'Create a task "Research and Development"': [node("Task", "Research and Development")],
     "Create a task 'Talk to Bob, then decide'": [node("Task", "Talk to Bob, then decide")],
     'Create tasks "A, B", C and “D and E”': [node("Task", "A, B"), node("Task", "C"), node("Task", "D and E")],
@@ -153,18 +144,18 @@ SENTENCES: dict[str, list[Wanted]] = {
     "Add a work package Alpha to Apollo": [node("WorkPackage", "Alpha"), edge("Apollo", "HAS_WORK_PACKAGE", "WorkPackage:Alpha")],
     # connecting
     "Assign Ada to Design": ADA,
-    "assign Ada to the task Design": [node("Person", "Ada"), edge("Person:Ada", "ASSIGNED_TO", "Task:Design")],
-    "Assign the task Design to Ada": [node("Person", "Ada"), edge("Person:Ada", "ASSIGNED_TO", "Task:Design")],
+    "assign Ada to the task Design": [person("Ada"), edge("Ada", "ASSIGNED_TO", "Task:Design")],
+    "Assign the task Design to Ada": [person("Ada"), edge("Ada", "ASSIGNED_TO", "Task:Design")],
     "Assign the robot R2 to Design": [edge("Robot:R2", "ASSIGNED_TO", "Design")],
     "Assign Ada and Bob to Design": [
-        *(node("Person", "Ada"), node("Person", "Bob")),
-        *(edge("Person:Ada", "ASSIGNED_TO", "Design"), edge("Person:Bob", "ASSIGNED_TO", "Design")),
+        *(person("Ada"), person("Bob")),
+        *(edge("Ada", "ASSIGNED_TO", "Design"), edge("Bob", "ASSIGNED_TO", "Design")),
     ],
     "Assign Ada to Design and Bob to Build": [
-        *(node("Person", "Ada"), node("Person", "Bob")),
-        *(edge("Person:Ada", "ASSIGNED_TO", "Design"), edge("Person:Bob", "ASSIGNED_TO", "Build")),
+        *(person("Ada"), person("Bob")),
+        *(edge("Ada", "ASSIGNED_TO", "Design"), edge("Bob", "ASSIGNED_TO", "Build")),
     ],
-    "Assign van Gogh to Design": [node("Person", "van Gogh"), edge("Person:van Gogh", "ASSIGNED_TO", "Design")],
+    "Assign van Gogh to Design": [person("van Gogh"), edge("van Gogh", "ASSIGNED_TO", "Design")],
     "Create a robot Ada and assign Ada to Design": [node("Robot", "Ada"), edge("Robot:Ada", "ASSIGNED_TO", "Design")],
     "Connect Design to Build": [edge("Design", "CONNECTED_TO", "Build")],
     "Link the task Design with the project Apollo": [edge("Task:Design", "CONNECTED_TO", "Project:Apollo")],
@@ -178,43 +169,49 @@ SENTENCES: dict[str, list[Wanted]] = {
     ],
     "Create a project X and a task X, and connect X to Y": [node("Project", "X"), node("Task", "X"), edge("X", "CONNECTED_TO", "Y")],
     # asking
-    "How many tasks does Apollo have?": [near("Task", "Apollo")],
-    "how many people does the project Apollo have": [near("Person", "Apollo", ":`Project`")],
-    "How many tasks are in Apollo?": [near("Task", "Apollo")],
-    "How many projects are there?": [counted("Project")],
-    "How many work packages are there in the graph?": [counted("WorkPackage")],
-    "How many tasks exist?": [counted("Task")],
-    "Count the tasks": [counted("Task")],
-    "How many nodes are there?": [asked("MATCH (n) RETURN count(n) AS `count`")],
-    "How many people are assigned to Design?": [how_many("(n:`Person`)-[:`ASSIGNED_TO`]->(m)", "Design")],
-    "How many tasks depend on Build?": [how_many("(n:`Task`)-[:`DEPENDS_ON`]->(m)", "Build")],
-    "List all tasks": [listed(label="Task")],
-    "list the tasks": [listed(label="Task")],
-    "Show me all the tasks": [listed(label="Task")],
-    "Show tasks": [listed(label="Task")],
-    "What are the tasks?": [listed(label="Task")],
-    "Which tasks are there?": [listed(label="Task")],
-    "List tasks with status open": [listed(label="Task", properties={"status": "open"})],
-    "Show all tasks with status open and priority 3": [listed(label="Task", properties={"status": "open", "priority": 3})],
-    "Show me everything": [listed()],
-    "Show Apollo": [listed(key="Apollo")],
-    "Show the task Design": [listed(label="Task", key="Design")],
-    "Show Apollo and Design": [listed(key="Apollo"), listed(key="Design")],
-    "Who is Ada?": [listed(key="Ada")],
-    "List the tasks of Apollo": [beside("Task", "Apollo")],
-    "What tasks does Apollo have?": [beside("Task", "Apollo")],
-    "Which tasks belong to the project Apollo?": [beside("Task", "Apollo", ":`Project`")],
-    "Who is assigned to Design?": [ends("(n)-[:`ASSIGNED_TO`]->(m)", "Design")],
-    "Which people are assigned to the task Design?": [ends("(n:`Person`)-[:`ASSIGNED_TO`]->(m:`Task`)", "Design")],
-    "What is Ada assigned to?": [ends("(n)<-[:`ASSIGNED_TO`]-(m)", "Ada")],
-    "Which tasks is Ada assigned to?": [ends("(n:`Task`)<-[:`ASSIGNED_TO`]-(m)", "Ada")],
-    "Which tasks depend on Build?": [ends("(n:`Task`)-[:`DEPENDS_ON`]->(m)", "Build")],
-    "What depends on Build?": [ends("(n)-[:`DEPENDS_ON`]->(m)", "Build")],
-    "What does Build depend on?": [ends("(n)<-[:`DEPENDS_ON`]-(m)", "Build")],
-    "What is connected to Apollo?": [ends("(n)-[:`CONNECTED_TO`]-(m)", "Apollo")],
-    "What is the status of Design?": [value("status", "Design")],
-    "What is the due date of task Design?": [value("due_date", "Design", ":`Task`")],
-    "What's Design's status?": [value("status", "Design")],
+    "How many tasks does Apollo have?": [ask("count", label="Task", near=near("Apollo"))],
+    "how many people does the project Apollo have": [ask("count", label="Person", near=near("Project:Apollo"))],
+    "How many tasks are in Apollo?": [ask("count", label="Task", near=near("Apollo"))],
+    "How many projects are there?": [ask("count", label="Project")],
+    "How many work packages are there in the graph?": [ask("count", label="WorkPackage")],
+    "How many tasks exist?": [ask("count", label="Task")],
+    "Count the tasks": [ask("count", label="Task")],
+    "How many nodes are there?": [ask("count")],
+    "How many open tasks does Apollo have?": [ask("count", label="Task", where=[having(None, "open")], near=near("Apollo"))],
+    "How many people are assigned to Design?": [ask("count", label="Person", near=near("Design", "ASSIGNED_TO"))],
+    "How many tasks depend on Build?": [ask("count", label="Task", near=near("Build", "DEPENDS_ON", "to"))],
+    "List all tasks": [ask("nodes", label="Task")],
+    "list the tasks": [ask("nodes", label="Task")],
+    "Show me all the tasks": [ask("nodes", label="Task")],
+    "Show tasks": [ask("nodes", label="Task")],
+    "What are the tasks?": [ask("nodes", label="Task")],
+    "Which tasks are there?": [ask("nodes", label="Task")],
+    "List all open tasks": [ask("nodes", label="Task", where=[having(None, "open")])],
+    "List tasks with status open": [ask("nodes", label="Task", where=[having("status", "open")])],
+    "Show all tasks with status open and priority 3": [ask("nodes", label="Task", where=[having("status", "open"), having("priority", 3)])],
+    "Show tasks with priority over 3": [ask("nodes", label="Task", where=[having("priority", 3, "more")])],
+    "Show me everything": [ask("nodes")],
+    "Show Apollo": [ask("nodes", key="Apollo")],
+    "Show the task Design": [ask("nodes", key="Task:Design")],
+    "Show Apollo and Design": [ask("nodes", key="Apollo"), ask("nodes", key="Design")],
+    "Who is Ada?": [ask("nodes", key="Ada")],
+    "List the tasks of Apollo": [ask("names", label="Task", near=near("Apollo"))],
+    "What tasks does Apollo have?": [ask("names", label="Task", near=near("Apollo"))],
+    "Which tasks belong to the project Apollo?": [ask("names", label="Task", near=near("Project:Apollo"))],
+    "Who is assigned to Design?": [ask("names", near=near("Design", "ASSIGNED_TO"))],
+    "Which people are assigned to the task Design?": [ask("names", label="Person", near=near("Task:Design", "ASSIGNED_TO"))],
+    "What is Ada assigned to?": [ask("names", near=near("Ada", "ASSIGNED_TO"))],
+    "Which tasks is Ada assigned to?": [ask("names", label="Task", near=near("Ada", "ASSIGNED_TO"))],
+    "Which tasks depend on Build?": [ask("names", label="Task", near=near("Build", "DEPENDS_ON", "to"))],
+    "What depends on Build?": [ask("names", near=near("Build", "DEPENDS_ON", "to"))],
+    "What does Build depend on?": [ask("names", near=near("Build", "DEPENDS_ON", "from"))],
+    "What is connected to Apollo?": [ask("connections", key="Apollo")],
+    "What is the status of Design?": [ask("property", key="Design", property="status")],
+    "What is the due date of task Design?": [ask("property", key="Task:Design", property="due_date")],
+    "What's Design's status?": [ask("property", key="Design", property="status")],
+    "Does Design depend on Build?": [ask("yes_no", key="Design", near=near("Build", "DEPENDS_ON", "to"))],
+    "Is Design done?": [ask("yes_no", key="Design", where=[having(None, "done")])],
+    "Is Apollo managed by Ada?": [ask("yes_no", key="Apollo", near=near("Ada", "MANAGES", "from"))],
     # changing
     "Set the status of Design to done": [put("Design", status="done")],
     "set the status of task Design to in progress": [put("Task:Design", status="in progress")],
@@ -223,7 +220,7 @@ SENTENCES: dict[str, list[Wanted]] = {
     "Set the urgent of Design to TRUE": [put("Design", urgent=True)],
     'Set the code of Design to "3"': [put("Design", code="3")],
     "Set the due date of Design to 2030-01-01": [put("Design", due_date="2030-01-01")],
-    "Set the dueDate of Design to soon": [put("Design", dueDate="soon")],
+    "Set the dueDate of Design to 2030": [put("Design", dueDate=2030)],
     "Set the version of Design to 1.2.3": [put("Design", version="1.2.3")],
     "Change Design's status to done": [put("Design", status="done")],
     "Mark Design as done": [put("Design", status="done")],
@@ -247,10 +244,12 @@ SENTENCES: dict[str, list[Wanted]] = {
     "Disconnect Design from Build as PRECEDES": [no_edge("Design", "PRECEDES", "Build")],
     "Build no longer depends on Design": [no_edge("Build", "DEPENDS_ON", "Design")],
     "Delete the HAS_TASK relationship from Apollo to Design": [no_edge("Apollo", "HAS_TASK", "Design")],
-    # a tool that there is not, and Cypher
-    "Send an email to Ada": [("send_email", {"to": "Ada"})],
-    "email Ada saying the plan is ready": [("send_email", {"to": "Ada", "text": "the plan is ready"})],
-    "Mark Design as done and email Ada": [put("Design", status="done"), ("send_email", {"to": "Ada"})],
+    "Rename Design to Draft": [put("Design", key="Draft")],
+    "Set the name of Design to Draft": [put("Design", key="Draft")],
+    "Add a status done to Design": [put("Design", status="done")],
+    "Add a task Test with status open to Apollo": [node("Task", "Test", status="open"), edge("Apollo", "HAS_TASK", "Task:Test")],
+    "Create tasks A and B with status open": [node("Task", "A", status="open"), node("Task", "B", status="open")],
+    # Cypher
     "MATCH (n) DETACH DELETE n": [asked("MATCH (n) DETACH DELETE n")],
     "  match (n:Task) return n.key; ": [asked("match (n:Task) return n.key;")],
     "MATCH p = (a)-->(b) RETURN p": [asked("MATCH p = (a)-->(b) RETURN p")],
@@ -259,23 +258,18 @@ SENTENCES: dict[str, list[Wanted]] = {
 }
 
 NOT_UNDERSTOOD = (
-    *("Hello", "Make me a sandwich", "Why is the sky blue?", "Rename Design to Draft", "Set the key of Design to Draft", "Match the tasks"),
+    *("Make me a sandwich", "Match the tasks"),
     *("Create", "Create a project", "Create tasks", "Create 3 tasks", "Create a big red thing", "Add Ada", "Add Ada to Design"),
     *(
         "Create a project Apollo that is important",
-        "Create a project Apollo for NASA",
         "Create a project Apollo with tasks",
-        "List all open tasks",
     ),
     *(
         "Create a project Apollo, but not a task",
         "Create a task Research and Development",
-        "Add a status done to Design",
         "Create a 3d Cube",
     ),
     *(
-        "Add a task Test with status open to Apollo",
-        "Create tasks A and B with status open",
         "Delete everything",
         "Delete all tasks",
         "Delete it",
@@ -295,7 +289,6 @@ NOT_UNDERSTOOD = (
     ),
     *(
         "Set the status of Design to red and blue",
-        "Does Design depend on Build?",
         "Design never depends on Build",
         "Assign Ada",
         "Assign me to Design",
@@ -303,7 +296,6 @@ NOT_UNDERSTOOD = (
     *(
         "Assign somebody to Design",
         "Assign a new person to Design",
-        "How many open tasks does Apollo have?",
         'Create a task "Design',
         ". . ;",
     ),
@@ -329,7 +321,8 @@ HALVES = (
     ("Create a project Apollo, and sing a song", "sing a song"),
     ("Create a project Apollo. Sing a song.", "Sing a song"),
     ("Delete Build; frobnicate Design", "frobnicate Design"),
-    ("Set the status of Design to done and rename Design to Draft", "rename Design to Draft"),
+    ("Set the status of Design to done and email Ada", "email Ada"),
+    ("Is Design done? Will it rain?", "Will it rain"),
     ("How many tasks are there? Who ate the cake?", "Who ate the cake"),
 )
 CONTRADICTORY = {
@@ -443,7 +436,7 @@ def test_a_person_can_say_which_node_is_meant(person: str):
 
 
 def test_a_step_that_a_person_skips_is_left_out():
-    goal = "Set the status of Design to done, email Ada and delete Build"
+    goal = "Set the status of Design to done, unassign Ada from Test and delete Build"
     steps = parsed(goal).goal.todo_list
     person = f"{SKIP}: {steps[1].description}"
     made = parsed(goal, person).goal
@@ -455,11 +448,7 @@ def test_a_step_that_a_person_skips_is_left_out():
 @pytest.mark.parametrize(
     ("goal", "instead"),
     [
-        ("How many tasks are there?", listed(label="Task")),
-        ("How many tasks does Apollo have?", listed(label="Task")),
-        ("What is the status of Design?", listed(key="Design")),
-        ("Who is assigned to Design?", asked("MATCH (n) WHERE false RETURN n")),
-        ("How many tasks depend on Build?", asked("MATCH (n) WHERE false RETURN count(n) AS `count`")),
+        ("How many edges are there?", asked("RETURN 0 AS `count`")),
     ],
 )
 def test_a_question_about_what_the_graph_never_had_is_asked_in_another_way(goal: str, instead: Wanted):
@@ -469,7 +458,7 @@ def test_a_question_about_what_the_graph_never_had_is_asked_in_another_way(goal:
 
 
 @pytest.mark.parametrize("error", ["match_ambiguous", "node_has_edges", "not_in_graph", "tool_input_invalid"])
-@pytest.mark.parametrize("goal", ["Set the status of Design to done", "Delete Build", "Send an email to Ada"])
+@pytest.mark.parametrize("goal", ["Set the status of Design to done", "Delete Build"])
 def test_where_there_is_no_other_way_the_same_call_is_planned_again(goal: str, error: str):
     assert planned(goal, 1, error=error, tool=SENTENCES.get(goal, [gone("Build")])[0][0]) == planned(goal, 1)
 
@@ -593,8 +582,9 @@ def check_goal(goal: str) -> None:
     """Hold what a goal becomes against the tools, the guard, and itself."""
     made = parsed(goal)
     assert made.goal.original_goal == goal
-    if made.goal.requires_human_input:
+    if made.goal.requires_human_input or made.goal.reply:
         assert made.goal.parsing_notes
+        assert made.goal.reply or made.goal.intent == "contradictory"
         assert made.tool is None
         return
     steps = [planned(goal, number) for number in range(1, made.goal.estimated_steps + 1)]
@@ -722,7 +712,7 @@ async def test_a_conversation_on_a_graph(desk: Desk):
             "How many tasks does Apollo have?": "2",
             "How many projects are there?": "1",
             "How many people are assigned to Design?": "1",
-            "How many tasks does Nemo have?": NOTHING,
+            "How many tasks does Nemo have?": "There is no node 'Nemo' in the graph.",
             "Who is assigned to Design?": "Ada",
             "Which tasks depend on Design?": "Build",
             "What does Build depend on?": "Design",
@@ -741,11 +731,12 @@ async def test_what_the_graph_never_had_is_an_answer_too(desk: Desk):
     async with desk.app(human="nobody") as running:
         await running.run("puntini", "Create a project Apollo", session=desk.session)
         for goal, said in {
-            "How many tasks are there?": NOTHING,
-            "How many tasks does Apollo have?": NOTHING,
-            "Who is assigned to Apollo?": NOTHING,
-            "How many people are assigned to Apollo?": "0",
-            "List all tasks": NOTHING,
+            "How many tasks are there?": "0. No node has the label Task. There are: Project.",
+            "How many tasks does Apollo have?": "0. No Task is connected to Project Apollo.",
+            "Who is assigned to Apollo?": "No node is connected to Project Apollo by ASSIGNED_TO.",
+            "How many people are assigned to Apollo?": "0. No Person is connected to Project Apollo by ASSIGNED_TO.",
+            "How many edges are there?": "0",
+            "List all tasks": "No node has the label Task. There are: Project.",
         }.items():
             result = await running.run("puntini", goal, session=desk.session)
             assert result.output.startswith(said), goal
@@ -759,9 +750,9 @@ async def test_what_cannot_be_done_is_brought_before_a_person_and_changes_nothin
         before = await desk.all()
         for goal, code in {
             "Set the priority of Design to 3": "match_ambiguous",
-            "Send an email to Ada": "tool_input_invalid",
+            "Send an email to Ada": "goal_unclear",
             "Create a task Test and delete the task Test": "goal_unclear",
-            "MATCH (n) DETACH DELETE n": "approval_needed",
+            "MATCH (n) DETACH DELETE n": "query_denied",
             "Delete Build": "node_has_edges",
             "Build depends on nothing else": "goal_unclear",
             "Build depends on Nowhere": "not_in_graph",

@@ -19,6 +19,8 @@ class Everyday(BaseModel):
     `before` are earlier inputs of the same session. `has` must all occur in the reply (each line may give alternatives
     separated by "|"), `lacks` must not. Both ignore case. `sql` is an independent query on the agent's demo data, whose
     result says which values the reply must have; the agent's own test runs it.
+    `reply` is the whole reply. `start` names what is there before the first input, which the agent's own test makes.
+    `added` and `removed` are what the input has to change; where both are empty it changes nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,12 +32,17 @@ class Everyday(BaseModel):
     lacks: tuple[str, ...] = ()
     role: str | None = None
     sql: str | None = None
+    reply: str | None = None
+    start: str | None = None
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
     def faults(self, reply: str) -> list[str]:
         """Say what is wrong with the words of a reply; the kind is for the agent's own test to check."""
         said = reply.casefold()
+        wrong = [] if self.reply in {None, reply} else [f"is not {self.reply!r}"]
         missing = [f"lacks {wanted!r}" for wanted in self.has if not any(part.casefold() in said for part in wanted.split("|"))]
-        return missing + [f"has {unwanted!r}" for unwanted in self.lacks if unwanted.casefold() in said]
+        return wrong + missing + [f"has {unwanted!r}" for unwanted in self.lacks if unwanted.casefold() in said]
 
 
 def everyday(agent: str) -> list[Everyday]:

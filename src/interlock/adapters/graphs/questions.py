@@ -202,6 +202,10 @@ async def _about_many(store: GraphStore, graph: str, question: Question) -> Json
         if one.test == "unconnected":
             ends = await _connected(store, graph, str(one.value))
             fitting = [node for node in fitting if _ref(node) not in ends]
+    if not fitting and question.wants == "nodes" and question.label is not None and question.near is None and not question.where:
+        # 'show hermes' may look like a label, and be a name.
+        names = {question.label.casefold(), f"{question.label}s".casefold()}
+        fitting = [node for node in await store.nodes(graph, limit=MAX_NODES) if node.key.casefold() in names]
     if not fitting and question.wants != "count":
         why = await _why_none(store, graph, question, nodes)
         return f"No. {why}" if question.wants == "yes_no" else why
@@ -273,6 +277,9 @@ async def _why_none(store: GraphStore, graph: str, question: Question, nodes: Se
     what = question.label or "node"
     if near is not None and not nodes:
         node = await find_node(store, graph, near.node)
+        name = (near.relationship or "").removesuffix("_OF").casefold()
+        if near.relationship == f"{name}_of".upper() and (value := _value(node, name)) is not None:
+            return f"{_shown(value)} ({name} of {node.label} {node.key})"
         kinds = sorted({edge.relationship for edge in await _edges(store, graph, node, Near(node=near.node))})
         by = f" by {near.relationship}" if near.relationship else ""
         has = f" {node.key} has only {', '.join(kinds)}." if kinds and near.relationship and near.relationship not in kinds else ""

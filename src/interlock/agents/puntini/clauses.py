@@ -1,448 +1,379 @@
-"""What each kind of clause asks for: the calls of tools that it becomes."""
+"""What each clause asks for: patterns of words, and the calls of tools that they become."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pydantic import JsonValue
 
-from interlock.agents.puntini.calls import (
-    Call,
-    add_edge,
-    add_node,
-    count_all,
-    count_near,
-    delete_edge,
-    list_label,
-    list_near,
-    look,
-    related,
-    set_edge,
-    set_properties,
-    show_property,
-)
-from interlock.agents.puntini.sentences import SEPARATOR
+from interlock.agents.puntini.calls import Call, Clause, add_edge, add_node, delete_edge, is_same, set_edge, set_properties
+from interlock.agents.puntini.creating import With, new_nodes, read_pair, with_parts
+from interlock.agents.puntini.descriptions import ASKED, CONDITIONS, DESCRIPTIONS, LACKING, PERSONS, adjective, plain_label
+from interlock.agents.puntini.inquiries import INQUIRIES
+from interlock.agents.puntini.patterns import Pattern, Reader, patterns
+from interlock.agents.puntini.relations import ASSIGNED, CONNECTED, Relation, after_be, after_do, after_name, any_verb
 from interlock.agents.puntini.words import (
-    LABELS,
-    LIST,
-    MARK,
-    NO_NAME,
-    NO_RENAME,
+    PEOPLE,
     PROPERTIES,
-    QUOTE_IT,
-    TWO_WORDS,
+    VERBS,
     Ref,
     Said,
-    Unread,
-    asked_label,
-    asked_property,
     fail,
-    is_name,
-    is_plural,
-    key_of,
-    label_of,
+    named,
     property_of,
-    ref_of,
     refs_of,
     relationship_of,
-    shown,
-    singular,
     snake,
-    split_label,
     value_of,
-    whole,
-)
+)  # fmt: skip
 
-__all__ = ["Found", "declare", "is_same", "read_clause"]
+__all__ = ["clause_reader"]
 
-_RELATIONS = {"assigned to": "ASSIGNED_TO", "depend on": "DEPENDS_ON", "connected to": "CONNECTED_TO", "linked to": "CONNECTED_TO"}
-_EDGE = r"(?:the\s+)?(\S+)\s+(?:edge|relationship|relation)\s+from\s+(.+?)\s+to\s+(.+?)"
-
-
-@dataclass
-class Found(Said):
-    """What was read so far."""
-
-    calls: list[Call] = field(default_factory=list[Call])
-    without: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+_NOTHING = With()
+_QUESTIONS = frozenset(["who", "what", "which", "how", "does", "do", "is", "are", "why", "when", "where", "should", "can", "will"])
+_STATES = frozenset(["done", "finished", "complete", "completed", "open", "closed", "urgent", "blocked", "cancelled"])
 
 
-def declare(clause: str, found: Found) -> None:
-    """Take note of the nodes that a clause creates: others may speak of them before."""
-    for pattern, reader in _READERS:
-        if reader is _create and (match := pattern.fullmatch(clause)) is not None:
-            beside = Found(found.quoted)
-            _create(match, beside)
-            for key, labels in beside.made.items():
-                found.made.setdefault(key, set()).update(labels)
-
-
-def read_clause(clause: str, found: Found) -> None:
-    """Add the calls that a clause asks for, or raise Unread with what was not understood."""
-    for pattern, reader in _READERS:
-        match = pattern.fullmatch(clause)
-        if match is not None:
-            try:
-                reader(match, found)
-            except Unread as error:
-                raise Unread(f"I did not understand '{shown(clause, found)}': {error}") from None
-            return
-    raise Unread(f"I did not understand '{shown(clause, found)}'.")
-
-
-def is_same(one: JsonValue, other: JsonValue) -> bool:
-    """Tell whether two values are the same, 1 and 1.0 and true not being so."""
-    return type(one) is type(other) and one == other
+def clause_reader(said: Said) -> Reader:
+    """Make a reader of clauses: `read("clause", words)`."""
+    return Reader(_KINDS, said)
 
 
 # What creates.
 
 
-def _new(text: str, found: Found) -> list[Ref]:
-    """Read what is to be created: 'a task Design', 'tasks Design and Build', 'a work package called Alpha'."""
-    article = re.match(r"(?i)(?:an?|the|another|one)\s+(?:new\s+)?|new\s+", text)
-    said = text[article.end() :] if article is not None else text
-    items = LIST.split(said)
-    named = re.fullmatch(r"(?i)(.+?),?\s+(?:called|named)\s+(.+)", items[0])
-    if named is not None:
-        label, first = named[1], named[2]
-    else:
-        label, first = _label_first(items[0].split(), found)
-    is_several = (article is None or article[0].casefold().strip() == "the") and (
-        is_plural(label.split()[-1]) or re.fullmatch(f"[{MARK}]", label) is not None
-    )
-    if len(items) > 1 and not is_several:
-        fail(
-            f"is '{shown(' and '.join([first, *items[1:]]), found)}' one name? Put it in quotes if it is; say 'tasks A and B' for several."
-        )
-    if article is None and not is_several and label.casefold() not in LABELS | TWO_WORDS:
-        fail(f"what is '{shown(text, found)}'? Say 'a task {shown(first, found)}', or what it is instead of a task.")
-    if label.casefold() in PROPERTIES - LABELS:
-        fail(f"is '{shown(label, found)}' a property? Say 'set the {shown(label, found)} of Design to {shown(first, found)}'.")
-    made = label_of(label, found, plural=is_several)
-    if not is_name(f"HAS_{snake(made)}"):
-        fail(f"'{shown(label, found)}' is too long for a label.")
-    return [Ref(key_of(item, found), made) for item in (first, *items[1:])]
-
-
-def _label_first(words: list[str], found: Found) -> tuple[str, str]:
-    label, rest = split_label(words, is_known_only=True)
-    if label:
-        return label, rest
-    two = " ".join([*words[:1], *map(singular, words[1:2])]).casefold()
-    if len(words) > 2 and two in TWO_WORDS:  # noqa: PLR2004 - the label and a name
-        return " ".join(words[:2]), " ".join(words[2:])
-    names = [n for n, word in enumerate(words) if n and (not word.islower() or re.match(f"[{MARK}]", word))]
-    if len(words) < 2:  # noqa: PLR2004 - a label and a name
-        fail(f"what is the name of '{shown(' '.join(words), found)}'? Say 'a task Design'.")
-    if words[0].islower() and names:
-        return " ".join(words[: names[0]]), " ".join(words[names[0] :])
-    if " ".join(words).islower() and len(words) > 2 and not is_plural(words[0]):  # noqa: PLR2004 - a label and a name
-        fail(f"what is the name in '{shown(' '.join(words), found)}'? {QUOTE_IT}")
-    return words[0], " ".join(words[1:])
-
-
-def _create(match: re.Match[str], found: Found) -> None:
-    body, *withs = re.split(r"(?i),?\s+(?:and\s+)?(?=with(?:out)?\s)", match[1])
-    owners = [ref for item in re.split(rf"(?i){SEPARATOR}(?=an?\s)", body) for ref in _owned(item, found)]
-    properties: dict[str, JsonValue] = {}
-    items: list[Ref] = []
-    if withs and len(owners) > 1:
+def _create(_: Said, *, new: Sequence[Ref], having: With = _NOTHING, owners: Sequence[Ref] = ()) -> Clause:
+    if len({ref.label for ref in new}) > 1 and (having.pairs or owners):
+        fail("which of them is that said of? Say it in two sentences.")
+    if len(new) > 1 and (having.children or having.without):
         fail("which of them is it with? Say it in two sentences.")
-    for said in withs:
-        for segment in _segments(said[len(said.split(maxsplit=1)[0]) :].strip(), found):
-            none = re.fullmatch(r"(?i)no\s+(.+)", segment) or (re.fullmatch(r"(.+)", segment) if said[:7].casefold() == "without" else None)
-            pair = _pair(segment, found)
-            if none is not None:
-                found.without.append((str(owners[0]), asked_label(none[1], found)))
-            elif pair is not None:
-                if pair[0] in properties and not is_same(properties[pair[0]], pair[1]):
-                    found.calls.append(set_properties(owners[0], {pair[0]: pair[1]}))
-                properties.setdefault(*pair)
-            else:
-                items += _new(segment, found)
-    for ref in owners:
-        found.calls.append(add_node(ref, properties))
-    for item in items:
-        found.calls += [add_node(item, {}), add_edge(owners[0], item, f"HAS_{snake(item.label or '')}")]
-    for ref in (*owners, *items):
-        found.made.setdefault(ref.key, set()).add(ref.label or "")
+    calls: list[Call] = []
+    for ref in new:
+        calls.append(add_node(ref, dict(having.pairs)))
+        calls += [set_properties(ref, {name: value}) for name, value in having.pairs if not is_same(dict(having.pairs)[name], value)]
+    for child in having.children:
+        calls += [add_node(child, {}), _has(new[0], child)]
+    calls += [_has(owner, ref) for owner in owners for ref in new]
+    without = tuple((str(new[0]), label) for label in having.without)
+    return Clause(tuple(calls), tuple(new), (*new, *having.children), without)
 
 
-def _owned(text: str, found: Found) -> list[Ref]:
-    """Read what is created, and add it to what it is to belong to: 'a task Test to Apollo'."""
-    new, *to = re.split(r"(?i)\s+(?:to|in|under)\s+(?:the\s+)?", text)
-    if len(to) > 1:
-        fail("to what is it added? Put names with 'to' or 'in' in quotes.")
-    refs = _new(new, found)
-    if to:
-        owner = ref_of(to[0], found)
-        for ref in refs:
-            found.calls += [add_node(ref, {}), add_edge(owner, ref, f"HAS_{snake(ref.label or '')}")]
-    return refs
+def _has(owner: Ref, ref: Ref) -> Call:
+    return add_edge(owner, ref, f"HAS_{snake(ref.label or '')}")
 
 
-def _segments(text: str, found: Found) -> list[str]:
-    """Split what comes after 'with': before an article, 'no', a property, and more than one name after a plural."""
-    segments: list[str] = []
-    for item in LIST.split(text):
-        first = item.split(maxsplit=1)[0] if item else ""
-        is_new = not segments or _pair(item, found) is not None or _starts(item)
-        is_new = is_new or (is_plural(first) and first.islower() and " " in item and singular(first.casefold()) in LABELS)
-        if is_new:
-            segments.append(item)
-        else:
-            segments[-1] += f" and {item}"
-    return segments
+def _create_without(said: Said, *, new: Sequence[Ref], label: str | None) -> Clause:
+    return _create(said, new=new, having=With(without=(label or "node",)))
 
 
-def _starts(item: str) -> bool:
-    return re.match(r"(?i)(?:an?|the|no)\s", item) is not None
+def _create_related(said: Said, *, new: Sequence[Ref], relation: Relation, nodes: Sequence[Ref], having: With = _NOTHING) -> Clause:
+    made = _create(said, new=new, having=having)
+    for ref in nodes:
+        if ref in new:
+            fail(f"{ref.said} cannot be connected to itself.")
+    more = _relate(said, subjects=new, relation=relation, objects=nodes)
+    return Clause((*made.calls, *more.calls), made.about, made.made, made.without)
 
 
-def _assign(match: re.Match[str], found: Found) -> None:
-    parts = re.split(r"(?i)\s+to\s+", match[1])
-    if len(parts) == 1:
-        fail("to what? Say 'assign Ada to Design'.")
-    pairs = [parts[0]]
-    for middle in parts[1:-1]:
-        names = LIST.split(middle)
-        if len(names) != 2:  # noqa: PLR2004 - to one, and the next one
-            fail("who to what? Say one assignment in each sentence.")
-        pairs += names
-    pairs.append(parts[-1])
-    for who, what in zip(pairs[::2], pairs[1::2], strict=True):
-        for one in refs_of(who, found):
-            for other in refs_of(what, found):
-                _assign_one(one, other, found)
+# What connects.
 
 
-def _assign_one(who: Ref, what: Ref, found: Found) -> None:
-    if who.label == "Task" and what.label != "Task":
+def _assign(said: Said, *, who: Sequence[Ref], what: Sequence[Ref]) -> Clause:
+    calls: list[Call] = []
+    for one in who:
+        for other in what:
+            calls += _assigned(said, one, other)
+    return Clause(tuple(calls), (*who, *what))
+
+
+def _assigned(said: Said, who: Ref, what: Ref) -> list[Call]:
+    """Assign a person, who is added where nothing has this name yet; 'assign the task Design to Ada' names them the other way round."""
+    is_person = what.label is not None and what.label.casefold() in PEOPLE
+    if (who.label == "Task" and what.label is None) or (who.label is not None and who.label.casefold() not in PEOPLE and is_person):
         who, what = what, who
-    if who.label is None and who.key not in found.made:
-        who = Ref(who.key, "Person")
-    if who.label == "Person":
-        found.calls.append(add_node(who, {}))
-    found.calls.append(add_edge(who, what, "ASSIGNED_TO"))
+    if who.label in {None, "Person"} and who.key not in said.made:
+        person = add_node(Ref(who.key, "Person"), {})
+        return [
+            Call(person.tool, {**person.args, "if_missing": True}, f"add {who.said} as a person if it is missing"),
+            _edge(who, what, ASSIGNED),
+        ]
+    return [_edge(who, what, ASSIGNED)]
 
 
-def _connect(match: re.Match[str], found: Found) -> None:
-    body, *named = re.split(r"(?i)\s+(?:as|by|via)\s+", match[1])
-    ends = re.split(r"(?i)\s+(?:to|with)\s+", body)
-    if len(ends) != 2 or len(named) > 1:  # noqa: PLR2004 - from and to
+def _relate(said: Said, *, subjects: Sequence[Ref], relation: Relation, objects: Sequence[Ref]) -> Clause:
+    if relation.name == ASSIGNED.name:
+        return _assign(said, who=subjects, what=objects)
+    calls = [_edge(one, other, relation) for one in subjects for other in objects]
+    return Clause(tuple(calls), (*subjects, *objects))
+
+
+def _edge(one: Ref, other: Ref, relation: Relation) -> Call:
+    start, end = (other, one) if relation.is_passive else (one, other)
+    return add_edge(start, end, relation.name)
+
+
+def _unrelate(_: Said, *, subjects: Sequence[Ref], relation: Relation, objects: Sequence[Ref]) -> Clause:
+    ends = [(other, one) if relation.is_passive else (one, other) for one in subjects for other in objects]
+    return Clause(tuple(delete_edge(one, other, relation.name) for one, other in ends), tuple(subjects))
+
+
+def _unassign(said: Said, *, subjects: Sequence[Ref], objects: Sequence[Ref]) -> Clause:
+    return _unrelate(said, subjects=subjects, relation=ASSIGNED, objects=objects)
+
+
+def _assign_both(said: Said, *, one: Sequence[Ref], two: Sequence[Ref], three: Sequence[Ref], four: Sequence[Ref]) -> Clause:
+    first, second = _assign(said, who=one, what=two), _assign(said, who=three, what=four)
+    return Clause((*first.calls, *second.calls), (*first.about, *second.about))
+
+
+def _connect(said: Said, *, one: Sequence[Ref], other: Sequence[Ref], name: str = CONNECTED.name) -> Clause:
+    return _relate(said, subjects=one, relation=Relation(name), objects=other)
+
+
+def _connect_both(said: Said, *, both: Sequence[Ref], name: str = CONNECTED.name) -> Clause:
+    if len(both) != 2:  # noqa: PLR2004 - from and to
         fail("what to what? Say 'connect Design to Build as PRECEDES'.")
-    relationship = relationship_of(named[0], found) if named else "CONNECTED_TO"
-    found.calls += [add_edge(one, other, relationship) for one in refs_of(ends[0], found) for other in refs_of(ends[1], found)]
+    return _connect(said, one=both[:1], other=both[1:], name=name)
 
 
-def _depend(match: re.Match[str], found: Found) -> None:
-    for one in refs_of(match[1], found):
-        for other in refs_of(match[3], found):
-            found.calls.append(delete_edge(one, other, "DEPENDS_ON") if match[2] else add_edge(one, other, "DEPENDS_ON"))
+def _disconnect(said: Said, *, one: Sequence[Ref], other: Sequence[Ref], name: str = CONNECTED.name) -> Clause:
+    return _unrelate(said, subjects=one, relation=Relation(name), objects=other)
 
 
 # What changes and removes.
 
 
-def _change(match: re.Match[str], found: Found) -> None:
-    last: Ref | None = None
-    sets = re.split(rf"(?i){SEPARATOR}(?=(?:the\s+|its\s+)?[\w {MARK}-]{{1,80}}?\s+of\s|(?:the|its)\s+[\w-]+\s+to\s)", match[1])
-    for said in sets:
-        edge = re.fullmatch(rf"(?i)(?:the\s+)?(.{{1,80}}?)\s+of\s+{_EDGE}\s+to\s+(.+)", said)
-        of = re.fullmatch(r"(?i)(?:the\s+)?(.{1,80}?)\s+of\s+(.+?)\s+(?:to|=)\s+(.+)", said)
-        its = re.fullmatch(r"(?i)(?:the|its)\s+(.+?)\s+to\s+(.+)", said)
-        whose = re.fullmatch(r"(?i)(.+?)['\u2019]s\s+(.{1,80}?)\s+to\s+(.+)", said)
-        if edge is not None:
-            start, end, relationship = ref_of(edge[3], found), ref_of(edge[4], found), relationship_of(edge[2], found)
-            found.calls.append(set_edge(start, end, relationship, {property_of(edge[1], found): value_of(edge[5], found)}))
-        elif of is not None:
-            for last in refs_of(of[2], found):
-                found.calls.append(set_properties(last, {property_of(of[1], found): value_of(of[3], found)}))
-        elif its is not None and last is not None:
-            found.calls.append(set_properties(last, {property_of(its[1], found): value_of(its[2], found)}))
-        elif whose is not None:
-            last = ref_of(whose[1], found)
-            found.calls.append(set_properties(last, {property_of(whose[2], found): value_of(whose[3], found)}))
-        else:
-            fail("say 'set the status of Design to done'.")
+def _set(said: Said, *, nodes: Sequence[Ref], name: str, value: JsonValue) -> Clause:
+    if name == "key":
+        if len(nodes) > 1 or not isinstance(value, str):
+            fail("one node gets one name.")
+        return _rename(said, node=nodes[0], name=value)
+    return Clause(tuple(set_properties(ref, {name: value}) for ref in nodes), tuple(nodes))
 
 
-def _mark(match: re.Match[str], found: Found) -> None:
-    value = value_of(match[2], found)
-    found.calls += [set_properties(ref, {"status": value}) for ref in refs_of(match[1], found)]
+def _set_last(said: Said, *, name: str, value: JsonValue) -> Clause:
+    return _set(said, nodes=_last(said), name=name, value=value)
 
 
-def _clear(match: re.Match[str], found: Found) -> None:
-    name = asked_property(match[1], found)
-    found.calls += [set_properties(ref, {name: None}) for ref in refs_of(match[2], found)]
+def _last(said: Said) -> Sequence[Ref]:
+    if not said.last:
+        fail("whose? Each goal is read by itself: say 'set the status of Design to done'.")
+    return said.last
 
 
-def _remove(match: re.Match[str], found: Found) -> None:
-    attached = re.fullmatch(r"(?i)(.+?),?\s+(?:and|with|including)\s+(?:all\s+)?(?:of\s+)?(?:its|their|the|everything|all)\b(.*)", match[1])
-    if attached is not None and not re.fullmatch(
-        r"(?i)\s*(?:of\s+)?(?:its\s+|their\s+)?(?:edges?|relations?|relationships?|connections?|links?|attached(?:\s+to\s+(?:it|them))?"
-        r"|connected\s+to\s+(?:it|them)|(?:that\s+is|that's)\s+attached(?:\s+to\s+(?:it|them))?)",
-        attached[2],
-    ):
-        fail("I delete nodes, with their edges if you say 'and its edges'.")
-    for ref in refs_of(attached[1] if attached is not None else match[1], found):
-        args: dict[str, JsonValue] = {"match": str(ref), "detach": attached is not None}
-        found.calls.append(Call("delete_node", args, f"delete {ref.said}{' and its edges' if attached is not None else ''}"))
+def _set_pair(said: Said, *, nodes: Sequence[Ref], pair: tuple[str, JsonValue]) -> Clause:
+    return _set(said, nodes=nodes, name=pair[0], value=pair[1])
 
 
-def _remove_edge(match: re.Match[str], found: Found) -> None:
-    found.calls.append(delete_edge(ref_of(match[2], found), ref_of(match[3], found), relationship_of(match[1], found)))
+def _mark(said: Said, *, nodes: Sequence[Ref], value: JsonValue) -> Clause:
+    return _set(said, nodes=nodes, name="status", value=value)
 
 
-def _unassign(match: re.Match[str], found: Found) -> None:
-    for one in refs_of(match[1], found):
-        found.calls += [delete_edge(one, other, "ASSIGNED_TO") for other in refs_of(match[2], found)]
+def _clear(_: Said, *, nodes: Sequence[Ref], name: str) -> Clause:
+    if name == "key":
+        fail("a node has to have a name.")
+    return Clause(tuple(set_properties(ref, {name: None}) for ref in nodes), tuple(nodes))
 
 
-def _disconnect(match: re.Match[str], found: Found) -> None:
-    relationship = relationship_of(match[3], found) if match[3] else "CONNECTED_TO"
-    for one in refs_of(match[1], found):
-        found.calls += [delete_edge(one, other, relationship) for other in refs_of(match[2], found)]
+def _set_edge(_: Said, *, name: str, relation: str, start: Ref, end: Ref, value: JsonValue) -> Clause:
+    return Clause((set_edge(start, end, relation, {name: value}),), (start,))
 
 
-def _rename(match: re.Match[str], found: Found) -> None:  # noqa: ARG001 - a reader
-    fail(NO_RENAME)
+def _rename(_: Said, *, node: Ref, name: str) -> Clause:
+    call = set_properties(node, {"key": name})
+    return Clause((Call(call.tool, call.args, f"rename {node.said} to '{name}'"),), (Ref(name, node.label),))
 
 
-def _send(match: re.Match[str], found: Found) -> None:
-    to, *text = re.split(r"(?i)\s+(?:saying|that|about|with)\s+", match[1], maxsplit=1)
-    args: dict[str, JsonValue] = {"to": shown(to, found).strip('"')}
-    if text:
-        args["text"] = whole(text[0], found) or shown(text[0], found)
-    found.calls.append(Call("send_email", args, f"send an email to {args['to']}"))
+def _remove(*, detach: bool) -> Callable[..., Clause]:
+    def make(_: Said, *, nodes: Sequence[Ref]) -> Clause:
+        more = " and its edges" if detach else ""
+        calls = [Call("delete_node", {"match": str(ref), "detach": detach}, f"delete {ref.said}{more}") for ref in nodes]
+        return Clause(tuple(calls), tuple(nodes))
+
+    return make
 
 
-def _asked_pair(item: str, found: Found) -> tuple[str, JsonValue]:
-    said = re.fullmatch(r"(?i)(?:the\s+)?(.{1,80}?)(?:\s+(?:is|of)\s+|\s*[:=]\s*)(.+)", item) or re.fullmatch(
-        r"(?:the\s+)?(\S+)\s+(.+)", item
-    )
-    if said is None:
-        fail(f"which property and value is '{shown(item, found)}'? Say 'with status open'.")
-    return property_of(said[1], found), value_of(said[2], found)
+def _refuse(_: Said) -> Clause:
+    return fail("I change and delete only nodes that are named: say which ones, as in 'delete the task Build'.")
 
 
-def _pair(item: str, found: Found) -> tuple[str, JsonValue] | None:
-    """Read a property and its value."""
-    signed = re.fullmatch(r"(?:the\s+)?([^:=]{1,80}?)\s*(?::(?=\s)|=)\s*(.+)", item)
-    spoken = re.fullmatch(r"(?i)(?:an?\s+|the\s+)?(\S+(?:\s+(?:date|name|time))?)\s+(?:of\s+)?(.+)", item)
-    pair = signed or (spoken if spoken is not None and _is_property(spoken[1], has_article=_starts(item)) else None)
-    if pair is None:
-        return None
-    value = pair[2]
-    if whole(value, found) is None and re.search(r"(?i)\s(?:by|for|from|in|to|under)\s", value):
-        fail(f"is '{shown(value, found)}' one value? Put it in quotes if it is.")
-    return property_of(pair[1], found), value_of(value, found)
+# What can be said.
 
+_EDGE = "edge|relationship|relation|link|connection"
+_EDGES = "edges|edge|relationships|relationship|relations|connections|links"
+_MAKE = "create|add|make|insert|register|define|new"
+_JOIN = "connect|link|relate|attach|join|tie"
+_DROP = "delete|remove|drop|erase"
+_AS = "as|by|via|with_relationship|through|using"
 
-def _is_property(text: str, *, has_article: bool) -> bool:
-    """Tell whether words before others are for a property, and not for a label."""
-    word = text.rsplit(maxsplit=1)[-1].casefold()
-    is_word = (text.islower() or text.isupper()) and word not in LABELS | NO_NAME | {"work", "user", "action", "business"}
-    return word in PROPERTIES or (is_word and not has_article and not is_plural(word))
-
-
-def _list_all(match: re.Match[str], found: Found) -> None:  # noqa: ARG001 - a reader
-    found.calls.append(Call("query_graph", {}, "list all nodes"))
-
-
-def _list_label(match: re.Match[str], found: Found) -> None:
-    pairs = [_asked_pair(item, found) for item in LIST.split(match[2])] if match[2] else []
-    if len(dict(pairs)) != len(pairs):
-        fail("a property is there twice.")
-    found.calls.append(list_label(asked_label(match[1], found), dict(pairs)))
-
-
-def _show(match: re.Match[str], found: Found) -> None:
-    words = match[1].split()
-    if len(words) == 1 and is_plural(words[0]) and (words[0].islower() or singular(words[0]).casefold() in LABELS):
-        found.calls.append(list_label(label_of(words[0], found, plural=True)))
-    else:
-        found.calls += [look(ref) for ref in refs_of(match[1], found)]
-
-
-def _count_all(match: re.Match[str], found: Found) -> None:
-    found.calls.append(count_all(None if match[1].casefold() in {"nodes", "things"} else asked_label(match[1], found)))
-
-
-def _count_near(match: re.Match[str], found: Found) -> None:
-    found.calls.append(count_near(asked_label(match[1], found), ref_of(match[2], found)))
-
-
-def _list_near(match: re.Match[str], found: Found) -> None:
-    found.calls.append(list_near(asked_label(match[1], found), ref_of(match[2], found)))
-
-
-def _related(match: re.Match[str], found: Found) -> None:
-    """Read 'which tasks depend on Build' and 'which tasks does Build depend on'."""
-    said = match.groupdict()
-    label = asked_label(said["label"], found) if said.get("label") else None
-    relationship = _RELATIONS[" ".join(said["relation"].casefold().replace("depends", "depend").split())]
-    arrow = "--" if relationship == "CONNECTED_TO" else "<-" if said.get("back") else "->"
-    ref = ref_of(said["ref"], found)
-    found.calls.append(related(label, ref, arrow=arrow, relationship=relationship, is_counted=bool(said.get("count"))))
-
-
-def _what_property(match: re.Match[str], found: Found) -> None:
-    found.calls.append(show_property(asked_property(match["name"], found), ref_of(match["ref"], found)))
-
-
-# What can be said, in the order in which it is tried.
-
-_SHOWING = r"(?:list|show|find|give|get)(?:\s+me)?"
-_IN_GRAPH = r"(?:\s+(?:are\s+there|do\s+(?:we|i|you)\s+have|exist|is\s+there))?(?:\s+in\s+(?:the|this|my)\s+graph)?"
-_RELATED = r"(?P<relation>assigned\s+to|connected\s+to|linked\s+to)"
-_Reader = Callable[[re.Match[str], Found], None]
-
-
-def _reads(pattern: str, reader: _Reader) -> tuple[re.Pattern[str], _Reader]:
-    return re.compile(pattern, re.IGNORECASE), reader
-
-
-_READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = (
-    _reads(r"(?:send|write)\s+(?:an?\s+)?(?:e-?mail|mail|message)\s+to\s+(.+)", _send),
-    _reads(r"(?:e-?mail|mail)\s+(.+)", _send),
-    _reads(r"rename\s+(.+)", _rename),
-    _reads(rf"(?:delete|remove)\s+{_EDGE}", _remove_edge),
-    _reads(r"(?:remove|delete|clear|unset)\s+the\s+(\S+(?:\s\S+)?)\s+of\s+(.+)", _clear),
-    _reads(r"(?:delete|remove)\s+(.+)", _remove),
-    _reads(r"unassign\s+(.+?)\s+from\s+(.+)", _unassign),
-    _reads(r"(?:disconnect|unlink)\s+(.+?)\s+(?:from|and)\s+(.+?)(?:\s+as\s+(.+))?", _disconnect),
-    _reads(r"(?:create|add|make)\s+(.+)", _create),
-    _reads(r"assign\s+(.+)", _assign),
-    _reads(r"(?:connect|link)\s+(.+)", _connect),
-    _reads(r"mark\s+(.+?)\s+as\s+(.+)", _mark),
-    _reads(r"(?:set|change|update)\s+(.+)", _change),
-    _reads(rf"(?:how\s+many|count(?:\s+all)?(?:\s+the)?)\s+(\S+(?:\s\S+)??){_IN_GRAPH}", _count_all),
-    _reads(rf"(?P<count>how\s+many)\s+(?P<label>.+?)\s+(?:is|are)\s+{_RELATED}\s+(?P<ref>.+)", _related),
-    _reads(r"(?P<count>how\s+many)\s+(?P<label>.+?)\s+(?P<relation>depends?\s+on)\s+(?P<ref>.+)", _related),
-    _reads(rf"(?P<count>how\s+many)\s+(?P<label>.+?)\s+(?P<back>is|are)\s+(?P<ref>.+?)\s+{_RELATED}", _related),
-    _reads(r"(?P<count>how\s+many)\s+(?P<label>.+?)\s+(?P<back>does|do)\s+(?P<ref>.+?)\s+(?P<relation>depend\s+on)", _related),
-    _reads(r"how\s+many\s+(.+?)\s+(?:does|do)\s+(.+?)\s+have", _count_near),
-    _reads(r"how\s+many\s+(.+?)\s+(?:has|(?:are\s+)?(?:there\s+)?in|of|belong\s+to|does)\s+(.+)", _count_near),
-    _reads(rf"(?:who|what|(?:which|what)\s+(?P<label>.+?))\s+(?:is|are)\s+{_RELATED}\s+(?P<ref>.+)", _related),
-    _reads(r"(?:who|what|(?:which|what)\s+(?P<label>.+?))\s+(?P<relation>depends?\s+on)\s+(?P<ref>.+)", _related),
-    _reads(rf"(?:what|(?:which|what)\s+(?P<label>.+?))\s+(?P<back>is|are)\s+(?P<ref>.+?)\s+{_RELATED}", _related),
-    _reads(r"(?:what|(?:which|what)\s+(?P<label>.+?))\s+(?P<back>does|do)\s+(?P<ref>.+?)\s+(?P<relation>depend\s+on)", _related),
-    _reads(r"(?:which|what)\s+(.+?)\s+does\s+(.+?)\s+have", _list_near),
-    _reads(r"(?:which|what)\s+(.+?)\s+(?:has|are\s+in|belong\s+to)\s+(.+)", _list_near),
-    _reads(r"what(?:\s+is|'s|\u2019s)\s+the\s+(?P<name>.+?)\s+of\s+(?P<ref>.+)", _what_property),
-    _reads(r"what(?:\s+is|'s|\u2019s)\s+(?P<ref>.+?)['\u2019]s\s+(?P<name>.+)", _what_property),
-    _reads(rf"(?:which|what)\s+(\S+(?:\s\S+)??)(?=\s){_IN_GRAPH}()", _list_label),
-    _reads(r"what\s+are\s+(?:all\s+)?the\s+(\S+(?:\s\S+)??)(?:\s+with\s+(.+))?", _list_label),
-    _reads(rf"{_SHOWING}\s+(?:everything|all\s+(?:the\s+)?(?:nodes|things)|the\s+(?:whole\s+)?graph)", _list_all),
-    _reads(rf"{_SHOWING}\s+(?:all\s+)?(?:of\s+)?(?:the\s+)?(\S+(?:\s\S+)?)\s+(?:with|whose|where)\s+(.+)", _list_label),
-    _reads(rf"{_SHOWING}\s+(?:all\s+)?(?:of\s+)?(?:the\s+)?(\S+)\s+(?:of|in)\s+(.+)", _list_near),
-    _reads(rf"{_SHOWING}\s+all\s+(?:of\s+)?(?:the\s+)?(.+?)()", _list_label),
-    _reads(r"list\s+(?:the\s+)?(.+?)()", _list_label),
-    _reads(rf"{_SHOWING}\s+(.+)", _show),
-    _reads(r"(?:what|who)\s+is\s+(.+)", _show),
-    _reads(r"(.+?)\s+(no\s+longer\s+)?depends?\s+on\s+(.+)", _depend),
+_COMMANDS: tuple[Pattern, ...] = patterns(
+    (
+        _connect,
+        f"""
+        {_MAKE} a|an|the|another|new? {_EDGE} from|between {{one:nodes}} to|and {{other:nodes}}
+        {_MAKE} a|an|the|another|new? {_EDGE} from|between {{one:nodes}} to|and {{other:nodes}} called|named|as {{name:relationship}}
+        {_MAKE} a|an|the|another|new? {{name:relationship}} {_EDGE} from|between {{one:nodes}} to|and {{other:nodes}}
+        """,
+    ),
+    (
+        _create,
+        f"""
+        {_MAKE} {{new:new}}
+        {_MAKE} {{new:new}} ,? with|having|whose|which_has|that_has|who_has {{having:having}}
+        {_MAKE} {{new:new}} to|in|into|under {{owners:nodes}}
+        {_MAKE} {{new:new}} with|having {{having:having}} to|in|into|under {{owners:nodes}}
+        {_MAKE} {{new:new}} to|in|into|under {{owners:nodes}} with|having {{having:having}}
+        """,
+    ),
+    (_create_without, f"{_MAKE} {{new:new}} without|with_no {{label:label}}"),
+    (
+        _create_related,
+        f"""
+        {_MAKE} {{new:new}} ,? that|which|who? {{relation:saying}} {{nodes:nodes}}
+        {_MAKE} {{new:new}} with|having {{having:having}} that|which|who|and? {{relation:saying}} {{nodes:nodes}}
+        {_MAKE} {{new:new}} {{relation:being}} {{nodes:nodes}}
+        """,
+    ),
+    (_set_pair, "add|give {pair:pair} to {nodes:nodes}\ngive {nodes:nodes} a|an|the? {pair:pair}"),
+    (_assign, "assign {who:nodes} to {what:nodes}"),
+    (_assign_both, "assign {one:nodes} to {two:nodes} and|, {three:nodes} to {four:nodes}"),
+    (
+        _connect,
+        f"""
+        {_JOIN} {{one:nodes}} to|with {{other:nodes}}
+        {_JOIN} {{one:nodes}} to|with {{other:nodes}} {_AS} {{name:relationship}}
+        """,
+    ),
+    (_connect_both, f"{_JOIN} {{both:nodes}} together?\n{_JOIN} {{both:nodes}} {_AS} {{name:relationship}}"),
+    (_relate, "make {subjects:nodes} {relation:doing} {objects:nodes}\nmake {subjects:nodes} {relation:being} {objects:nodes}"),
+    (
+        _set_edge,
+        f"set the? {{name:property}} of the? {{relation:relationship}} {_EDGE} from {{start:node}} to {{end:node}} to {{value:value}}",
+    ),
+    (
+        _set,
+        """
+        set|change|update|put|make the? {name:property} of|for {nodes:nodes} to|=|as|be|at|: {value:value}
+        set|change|update|make {nodes:nodes} 's|' {name:property} to|=|as|be|at|: {value:value}
+        set|change|update {nodes:nodes} {name:known_property} to|=|as|: {value:value}
+        set|change|update the? {name:property} to|=|as {value:value} for|of|on|in {nodes:nodes}
+        the {name:property} of {nodes:nodes} to|=|as {value:value}
+        """,
+    ),
+    (
+        _set_last,
+        "set|change|update its|the|their {name:property} to|=|as {value:value}\nthe|its|their {name:property} to|=|as {value:value}",
+    ),
+    (_mark, "mark|flag {nodes:nodes} as {value:value}\nmark {nodes:nodes} {value:state}"),
+    (_rename, "rename {node:node} to|as|into {name:name}"),
+    (_refuse, f"{_DROP} all|every|everything|the_graph|the_whole_graph|it_all|all_of_it"),
+    (
+        _disconnect,
+        f"""
+        {_DROP}|cut|break the|a? {{name:relationship}} {_EDGE} from|between {{one:nodes}} to|and {{other:nodes}}
+        {_DROP}|cut|break the|a? {_EDGE} from|between {{one:nodes}} to|and {{other:nodes}}
+        disconnect|unlink|detach {{one:nodes}} from|and {{other:nodes}}
+        disconnect|unlink|detach {{one:nodes}} from|and {{other:nodes}} as|by {{name:relationship}}
+        """,
+    ),
+    (
+        _clear,
+        f"{_DROP}|clear|unset the? {{name:property}} of|from {{nodes:nodes}}\n{_DROP}|clear|unset {{nodes:nodes}} 's|' {{name:property}}",
+    ),
+    (
+        _remove(detach=True),
+        f"""
+        {_DROP} {{nodes:nodes}} ,? and|with|including|together_with all|all_of? the|its|their? {_EDGES}
+        {_DROP} {{nodes:nodes}} ,? and|with|including everything attached|connected|linked to_it|to_them?
+        detach delete {{nodes:nodes}}
+        """,
+    ),
+    (_remove(detach=False), f"{_DROP} {{nodes:nodes}} from_the_graph?\nget_rid_of {{nodes:nodes}}"),
+    (_unassign, "unassign {subjects:nodes} from {objects:nodes}"),
 )
+_STATEMENTS: tuple[Pattern, ...] = patterns(
+    (
+        _unrelate,
+        """
+        {subjects:subjects} no_longer {relation:saying} {objects:nodes}
+        {subjects:subjects} is|are no_longer|not_any_more|not_anymore {relation:being} {objects:nodes}
+        """,
+    ),
+    (_relate, "{subjects:subjects} {relation:saying} {objects:nodes}\n{subjects:shown_names} {relation:verb} {objects:shown_names}"),
+)
+
+
+# What the slots of the patterns are.
+
+
+def _node(words: list[str], said: Said) -> Ref:
+    words = words[1:] if words[0] in {"a", "an", "any", "An"} and len(words) > 1 else words
+    return refs_of(words, said, most=1)[0]
+
+
+def _subjects(words: list[str], said: Said) -> list[Ref]:
+    """Read what a statement is about. It begins with a name: questions and commands are no statements."""
+    if words[0].casefold() in _QUESTIONS or words[0] in VERBS:
+        fail("")
+    return refs_of(words, said)
+
+
+def _shown_names(words: list[str], said: Said) -> list[Ref]:
+    """Read names that are seen to be names, as a verb that is not known needs them."""
+    refs = _subjects(words, said)
+    if not all(ref.label is not None or not ref.key[:1].islower() for ref in refs):
+        fail(f"is '{' '.join(words)}' a name? Put it in quotes if it is.")
+    return refs
+
+
+def _name(words: list[str], said: Said) -> str:
+    return named(words, said, is_new=True)
+
+
+def _known_property(words: list[str], said: Said) -> str:
+    if words[-1].casefold() not in PROPERTIES | {"date", "id"}:
+        fail(f"which property is '{' '.join(words)}'?")
+    return property_of(words, said)
+
+
+def _pair(words: list[str], said: Said) -> tuple[str, JsonValue]:
+    pair = read_pair(words, said)
+    if pair is None or words[0].casefold() not in PROPERTIES | {"a", "an", "the"}:
+        fail(f"which property and value is '{' '.join(words)}'? Say 'set the status of Design to done'.")
+    return pair
+
+
+def _state_word(words: list[str], said: Said) -> JsonValue:
+    if len(words) != 1 or words[0].casefold() not in _STATES:
+        fail("say 'mark Design as done'.")
+    return value_of(words, said)
+
+
+_KINDS: dict[str, Callable[[list[str], Any], Any] | Sequence[Pattern]] = {
+    "clause": (*_COMMANDS, *INQUIRIES, *_STATEMENTS),
+    "description": DESCRIPTIONS,
+    "asked": ASKED,
+    "persons": PERSONS,
+    "conditions": CONDITIONS,
+    "lacking": LACKING,
+    "adjective": adjective,
+    "label": plain_label,
+    "new": new_nodes,
+    "having": with_parts,
+    "pair": _pair,
+    "node": _node,
+    "nodes": refs_of,
+    "subjects": _subjects,
+    "name": _name,
+    "property": property_of,
+    "known_property": _known_property,
+    "value": value_of,
+    "state": _state_word,
+    "relationship": relationship_of,
+    "shown_names": _shown_names,
+    "saying": after_name,
+    "verb": any_verb,
+    "doing": after_do,
+    "being": after_be,
+}

@@ -22,7 +22,7 @@ T = TypeVar("T", bound=BaseModel)
 
 _MEDIUM = 4  # steps; more are complex
 _CHANGES = frozenset({"add_node", "add_edge", "update_props", "delete_node", "delete_edge"})
-_HELP = "Without a model I understand sentences such as: " + " ".join(f"'{example}'" for example in EXAMPLES) + "."
+_HELP = "Nothing was changed. Goals that work: " + ", ".join(f"'{example}'" for example in EXAMPLES[:3]) + "."
 
 
 class PuntiniRules(Rules):
@@ -63,14 +63,14 @@ def _parsed(payload: dict[str, Any]) -> ParsedGoal:
     goal = str(payload["goal"])
     reading, notes = _read(payload)
     against = () if reading.problems else tuple(_contradictions(reading))
-    if reading.problems or against:
-        why = [*against] if against else [*reading.problems, _HELP]
-        intent = "contradictory" if against else "not understood"
+    if reading.reply or reading.problems or against:
+        why = [reading.reply] if reading.reply else [*against] or [*reading.problems, _HELP]
+        intent = "small talk" if reading.reply else "contradictory" if against else "not understood"
         spec = GoalSpec(
             original_goal=goal,
             intent=intent,
             complexity="complex",
-            requires_human_input=True,
+            requires_human_input=not reading.reply,
             confidence=0.0,
             parsing_notes=why,
             reply="" if against else " ".join(why),
@@ -99,8 +99,8 @@ def _planned(payload: dict[str, Any]) -> StepPlan:
     """Plan a step: the same call again after a failure, unless there is another way to ask."""
     reading, _ = _read(payload)
     against = reading.problems or tuple(_contradictions(reading))
-    if against:
-        raise ModelOutputInvalid(" ".join((*against, _HELP)))
+    if against or not reading.calls:
+        raise ModelOutputInvalid(" ".join((*against, reading.reply or _HELP)))
     calls = reading.calls
     number = min(max(int(payload.get("step", 1)), 1), len(calls))
     call = calls[number - 1]
@@ -139,7 +139,8 @@ def _entities(calls: Sequence[Call]) -> list[EntitySpec]:
             found[call.says] = EntitySpec(
                 name=call.says, type="query" if is_query else "unknown", label=label if isinstance(label, str) else None
             )
-    return list(found.values())
+    labelled = {entity.name for entity in found.values() if entity.label is not None}
+    return [entity for entity in found.values() if entity.type != "node" or entity.label is not None or entity.name not in labelled]
 
 
 def _nodes(call: Call) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
-from interlock.agents.puntini.calls import Call
-from interlock.agents.puntini.clauses import Found, declare, is_same, read_clause
-from interlock.agents.puntini.sentences import MAX_LENGTH, clauses, is_cypher, set_aside, unreadable
-from interlock.agents.puntini.words import Ref, Said, Unread, ref_of
+from interlock.agents.puntini.calls import Call, Clause, is_same
+from interlock.agents.puntini.clauses import clause_reader
+from interlock.agents.puntini.patterns import Unread
+from interlock.agents.puntini.sentences import MAX_LENGTH, is_cypher, sentences, set_aside, unreadable
+from interlock.agents.puntini.small_talk import is_courtesy, outside, small_talk
+from interlock.agents.puntini.words import Ref, Said, refs_of, shown
 
 __all__ = ["EXAMPLES", "MAX_CALLS", "Reading", "read_goal", "which_is_meant"]
 
@@ -20,22 +21,30 @@ MAX_CALLS = 80
 
 EXAMPLES = (
     "Create a project Apollo with tasks Design and Build",
-    "Assign Ada to Design",
-    "Build depends on Design",
     "Set the status of Design to done",
     "How many tasks does Apollo have?",
+    "Assign Ada to Design",
+    "Build depends on Design",
     "List all tasks",
     "Delete the task Build",
 )
 """What can be said."""
 
+_MOST_WORDS = 200
+_PRONOUNS = frozenset({"it", "its", "them", "their", "both"})
+_JOINING = frozenset({"and", ",", "then", "also", "please", "&"})
+
 
 @dataclass(frozen=True)
 class Reading:
-    """What a goal becomes, or why it cannot become anything; `without` are the nodes that are to have none of a label."""
+    """What a goal becomes, or why it cannot become anything.
+
+    `reply` is the answer to what is no goal. `without` are the nodes that are to have none of a label.
+    """
 
     calls: tuple[Call, ...] = ()
     problems: tuple[str, ...] = ()
+    reply: str = ""
     without: tuple[tuple[str, str], ...] = ()
 
 
@@ -48,37 +57,87 @@ def read_goal(text: str, meant: str = "") -> Reading:
         return Reading((Call("cypher_query", {"query": text.strip(), "parameters": {}}, "ask the graph in Cypher"),))
     if why := unreadable(text):
         return Reading(problems=(why,))
+    if reply := small_talk(text):
+        return Reading(reply=reply)
     plain, quoted = set_aside(text)
-    found = Found(quoted)
-    problems: list[str] = []
+    said = [words for words in sentences(plain) if not is_courtesy(words)]
     ref = which_is_meant(meant)
-    if ref is not None and ref.label is not None:
-        found.made[ref.key] = {ref.label}
-    said = list(clauses(plain))
-    for clause in said:
-        with suppress(Unread):
-            declare(clause, found)
-    for clause in said:
-        try:
-            read_clause(clause, found)
-        except Unread as error:
-            problems.append(str(error))
-    calls = _ordered(found.calls)
+    known = {ref.key: {ref.label}} if ref is not None and ref.label is not None else {}
+    first, _ = _read(said, Said(quoted, {key: {*labels} for key, labels in known.items()}))
+    for made in (made for clause in first for made in clause.made):
+        known.setdefault(made.key, set()).add(made.label or "")
+    found, problems = _read(said, Said(quoted, known))
+    calls = _ordered(call for clause in found for call in clause.calls)
     if not calls and not problems:
         problems.append("There is nothing to do in it.")
     if len(calls) > MAX_CALLS:
         problems.append(f"That takes {len(calls)} steps; I do {MAX_CALLS} at a time.")
-    return Reading(problems=tuple(dict.fromkeys(problems))) if problems else Reading(tuple(calls), without=tuple(found.without))
+    if problems and not found and (reply := outside(text)):
+        return Reading(reply=reply)
+    if problems:
+        return Reading(problems=tuple(dict.fromkeys(problems)))
+    return Reading(tuple(calls), without=tuple(one for clause in found for one in clause.without))
+
+
+def _read(said: Iterable[list[str]], known: Said) -> tuple[list[Clause], list[str]]:
+    """Read sentences; what is spoken of in one is 'it' in the next."""
+    found: list[Clause] = []
+    problems: list[str] = []
+    for words in said:
+        if len(words) > _MOST_WORDS:
+            problems.append(f"I did not understand '{shown(words, known)}': that is too long. Say it in several sentences.")
+            continue
+        try:
+            found += _clauses(words, known)
+        except Unread as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def _clauses(words: list[str], known: Said) -> list[Clause]:
+    """Read a sentence as one clause, or as several with 'and', 'then' or a comma between them: the longest that fits comes first."""
+    reader = clause_reader(known)
+    problem = ""
+    for end in (len(words), *reversed(_joints(words))):
+        try:
+            clause: Clause = reader.read("clause", words[:end])
+        except Unread as error:
+            problem = problem or f"I did not understand '{shown(words, known)}'{f': {error}' if str(error) else '.'}"
+            continue
+        # What is said of 'it' leaves 'it' what it was.
+        before = known.last
+        known.last = before if _PRONOUNS & {word.casefold() for word in words[:end]} else clause.about
+        if end == len(words):
+            return [clause]
+        begin = next(n for n in range(end, len(words)) if words[n].casefold() not in _JOINING)
+        try:
+            return [clause, *_clauses(words[begin:], known)]
+        except Unread as error:
+            known.last = before
+            problem = str(error) if len(words) - begin > 1 else problem
+    raise Unread(problem)
+
+
+def _joints(words: list[str]) -> list[int]:
+    """Find where another clause could begin: behind a comma, 'and' or 'then'."""
+    return [
+        n
+        for n in range(1, len(words) - 1)
+        if words[n].casefold() in {"and", ",", "then", "&"}
+        and words[n - 1].casefold() not in _JOINING
+        and any(word.casefold() not in _JOINING for word in words[n:])
+    ]
 
 
 def which_is_meant(text: str) -> Ref | None:
     """Read which node a person means, if that is what is said, with its label."""
     plain, quoted = set_aside(text[:MAX_LENGTH])
+    said = re.sub(r"(?i)^\s*(?:no,\s+)?(?:i\s+meant?|it\s+is|it's|take|use)\s+", "", plain).strip(" .!")
     try:
-        ref = ref_of(re.sub(r"(?i)^(?:no,\s+)?(?:i\s+meant?|it\s+is|it's|take|use)\s+", "", plain.strip(" .!")), Said(quoted))
-    except (Unread, IndexError):
+        refs = refs_of(said.split(), Said(quoted)) if said else []
+    except Unread:
         return None
-    return ref if ref.label is not None else None
+    return refs[0] if len(refs) == 1 and refs[0].label is not None else None
 
 
 def _ordered(calls: Iterable[Call]) -> list[Call]:

@@ -1,4 +1,4 @@
-"""How a goal in plain words comes apart: names in quotes are set aside, then each clause that asks for one thing stands alone."""
+"""How a goal in plain words comes apart: names in quotes are set aside, then sentences become words."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ["MAX_LENGTH", "SEPARATOR", "clauses", "is_cypher", "set_aside", "unreadable"]
+__all__ = ["MAX_LENGTH", "is_cypher", "sentences", "set_aside", "unreadable"]
 
 MAX_LENGTH = 2_000
 """How many characters a goal in plain sentences may have."""
 
-SEPARATOR = r"(?:\s*,\s*(?:and\s+)?(?:then\s+|also\s+)?|\s+and\s+(?:then\s+|also\s+)?|\s+then\s+)"
-"""What stands between two things that are said."""
-
-_QUOTE = re.compile(r"\"([^\"\n]+)\"|“([^”\n]+)”|`([^`\n]+)`|(?<!\S)'([^'\n]+)'(?=[\s.,;:!?)]|$)")
+_QUOTE = re.compile(r"\"([^\"\n]+)\"|“([^”\n]+)”|`([^`\n]+)`|(?<![^\s(])['\u2018]([^'\u2019\n]+)['\u2019](?=[\s.,;:!?)]|$)")
 _CYPHER = re.compile(
     r"\s*(?:(?:optional\s+)?match\s*(?:\(|\w+\s*=)|unwind\s.*\bas\b|(?:merge|create|delete|detach\s+delete)\s*\("
     r"|return\s+(?:[\d'\"$\[{(*]|\w+\s*\()|with\s+\S+\s+as\s.*\breturn\b|call\s+[\w.]+\s*\(|load\s+(?:csv|from)\b"
@@ -22,21 +19,22 @@ _CYPHER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SENTENCE = re.compile(r"[.!?;]+(?=\s|$)|\n")
-_VERB = (
-    r"(?:create|add|make|assign|unassign|connect|link|disconnect|unlink|set|change|update|mark|delete|remove|clear|rename|list|show|find"
-    r"|count|send|e-?mail(?!\s+\S*@)|how\s+many|who\s+is|which|what)"
+_WORD = re.compile(
+    r"\d{1,3}(?:,\d{3})+(?![\d,])|,|['\u2019](?:s\b|(?=\s|$))|(?<=\s)[<>=!]=?|[=<>]=?|:(?=\s|$)|&(?=\s)|(?:(?!['\u2019]s\b|['\u2019](?:\s|$)|:(?:\s|$))[^\s,=<>])+|\S"
 )
-_SUBJECT = r"(?:(?!\s+and\s|,).){1,200}?"
-_CLAUSE = re.compile(
-    rf"{SEPARATOR}(?=(?:please\s+)?{_VERB}\s+(?!and\s|,)\S|{_SUBJECT}\s+(?:no\s+longer\s+)?depends\s+on\s)"
-    rf"|\s*,\s*(?:and\s+)?(?=(?:(?!,).){{1,200}}?\s+depend\s+on\s)",
-    re.IGNORECASE,
+_CONTRACTED = {"what's": "what is", "who's": "who is", "there's": "there is", "that's": "that is", "it's": "it is", "i'd": "i would"}
+_CONTRACTIONS = re.compile(rf"(?i)(?<!\S)(?:{'|'.join(_CONTRACTED)})(?!\S)")
+_OPENING = (
+    r"please|kindly|pls|then|also|and|now|next|first|finally|ok|okay|so|well|hi|hello|hey|hi there|hello there|hey there|thanks|thank you"
+    r"|hey puntini|hi puntini|hello puntini|puntini|great|cool|perfect|good morning|good evening|good afternoon|just|just quickly|alright"
 )
-_POLITE = re.compile(
-    r"^(?:(?:please|kindly|then|also|and|now|next|first|finally)[\s,]+)*(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?"
-    r"|i\s+(?:want|need|would\s+like)\s+(?:you\s+)?to\s+)?",
-    re.IGNORECASE,
+_REQUEST = (
+    r"(?:can|could|would|will) you(?: please| kindly| just)?(?: tell me(?! about)| let me know)?"
+    r"|(?:i|we) (?:want|need)(?: you)? to|(?:i|we) would like(?: you)? to|(?:i|we)'d like(?: you)? to|would you mind|let's|let us"
+    r"|do you know(?! about)|i want to know|i would like to know|i'd like to know|(?:please )?tell me(?! about)|i wonder"
 )
+_POLITE = re.compile(rf"(?i)^(?:(?:{_OPENING})(?:\s*,\s*|\s+))*(?:(?:{_REQUEST})(?:\s*,\s*|\s+))?(?:(?:please|also|then|now)\s+)*")
+_CLOSING = re.compile(r"(?i)(?:\s*,\s*|\s+)(?:please|pls|thanks|thank you|thx|for me|ok|okay|right now|now|will you|would you)$")
 
 
 def is_cypher(text: str) -> bool:
@@ -59,16 +57,19 @@ def set_aside(text: str) -> tuple[str, tuple[str, ...]]:
 
     def marked(match: re.Match[str]) -> str:
         quoted.append(next(group for group in match.groups() if group is not None))
-        return chr(0xE000 + len(quoted) - 1)
+        return f" {chr(0xE000 + len(quoted) - 1)} "
 
     return _QUOTE.sub(marked, text), tuple(quoted)
 
 
-def clauses(text: str) -> Iterator[str]:
-    """Split a text into what asks for one thing each, without the words that are only polite."""
-    for sentence in _SENTENCE.split(text):
-        for clause in _CLAUSE.split(" ".join(sentence.split())):
-            said = re.sub(r"(?i)[\s,]+please$", "", clause.strip(" ,.!?;"))
-            said = _POLITE.sub("", said, count=1).strip()
-            if said:
-                yield said
+def sentences(text: str) -> Iterator[list[str]]:
+    """Give the words of each sentence, without those that are only polite; signs are words of their own."""
+    for said in _SENTENCE.split(text):
+        plain = " ".join(said.split()).strip(" ,")
+        plain = _CONTRACTIONS.sub(lambda match: _CONTRACTED[match[0].casefold().replace("\u2019", "'")], plain.replace("\u2019", "'"))
+        plain = _POLITE.sub("", plain, count=1)
+        while (shorter := _CLOSING.sub("", plain)) != plain:
+            plain = shorter
+        words = _WORD.findall(plain)
+        if words:
+            yield words

@@ -1,7 +1,8 @@
 """The words of a goal: which of them are names, labels, properties and values.
 
-What is in quotes is one name or value, whatever words it has. Outside of quotes a name has no 'and', no comma and none of the words that
-could mean something else, so a part that is not understood is never taken for a part of a name.
+What is in quotes is one name or value, whatever words it has. Outside of quotes a name has none of the words that could mean something
+else, so a part that is not understood is never taken for a part of a name. A node that is there already may be named more freely than one
+that is to be created: the graph tells whether there is such a node.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
+from interlock.agents.puntini.patterns import Unread
+from interlock.runtime.spelling import closest, edit_distance
+
 __all__ = [
-    "LABELS", "LIST", "MARK", "NO_NAME", "NO_RENAME", "PROPERTIES", "QUOTE_IT", "TWO_WORDS", "Ref", "Said", "Unread", "asked_label",
-    "asked_property", "fail", "is_name", "is_plural", "key_of", "label_of", "property_of", "ref_of", "refs_of", "relationship_of", "shown",
-    "singular", "snake", "split_label", "value_of", "whole",
+    "FUNCTION_WORDS", "LABELS", "PEOPLE", "PROPERTIES", "QUOTE_IT", "RELATION_VERBS", "VERBS", "Ref", "Said", "fail", "is_name",
+    "is_plural", "items", "label_of", "label_words", "mark_of", "named", "property_of", "refs_of", "relationship_of", "shown",
+    "singular", "snake", "third_person", "value_of",
 ]  # fmt: skip
 
 
@@ -24,51 +28,115 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-MARK = "\ue000-\uf8ff"  # stand for what is in quotes, one character each
-LIST = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+", re.IGNORECASE)
-NO_NAME = _words(
+_MARK = re.compile("[\ue000-\uf8ff]")
+FUNCTION_WORDS = _words(
     """
-    again all also and another any anything are as assigned at be because between but by called can cannot connected could depend depends
-    did do does doesn't don't each every everybody everyone everything except for from had has have her him his how i if immediately in
-    into is it its itself just later linked may maybe me must my myself named never no nobody none not nothing now on only onto or our
-    perhaps please should some somebody someone something soon that their them then there these they this those to today together tomorrow
-    unless until us was we were what when where which while who whose why will with without would you your
-    """
-)
-_CONDITION = re.compile(
-    r"(?i)(?<!\S)(?:if|unless|when|whenever|because|until|while|except|but|or|only|then)(?!\S)|(?<!\S)for\s+(?:all|each|every)(?!\S)"
-)
-_PARTICLES = _words("al bin da de del den der di du el ibn la le ten van von zu")
-LABELS = _words(
-    """
-    bug category city client comment company component country customer department document employee epic event feature file goal group
-    issue location manager meeting milestone module note order organisation organization person place product programme project requirement
-    resource risk role service skill sprint step story supplier system tag task team ticket tool topic user
+    ' 's , = : & < > a about above according after again against all also although am among an and another any anybody anything are
+    around as at be because been before being below between both but by called can cannot could did do does doesn't don't during each
+    either else ever every exist exists everybody everyone everything except few for from graph had has have having he her hers him his
+    how however i if in instead into is isn't it its itself might shall she just later less like many may maybe me mine more most much
+    must my myself named neither never no nobody none nor not nothing of off on once one only onto or other our out over own perhaps
+    please should since so some somebody someone something soon such than that the their them then there these they this those though
+    through to today together tomorrow too tonight unless until up upon us very via was we were what when whenever where whether which
+    while who whom whose why will with within without would yesterday yet you your asap now immediately quickly urgently
     """
 )
-TWO_WORDS = frozenset({"work package", "user story", "action item", "business unit"})
+VERBS = _words(
+    """
+    create add make insert register assign unassign connect link relate attach disconnect unlink detach set change update mark flag give
+    rename delete remove drop erase clear unset list show display print find get count describe tell undo move copy duplicate merge send
+    mail write increase decrease sort order export import save load open close
+    """
+)
+RELATION_VERBS = _words(
+    """
+    attend belong block contain control depend employ follow fund hate help host include join know lead like live love manage mentor
+    need own play precede produce report require sell speak sponsor study supervise supply support teach use visit work
+    """
+)
+
+
+def third_person(base: str) -> str:
+    """Return what he, she or it does: 'works', 'teaches', 'studies'."""
+    if base.endswith("y") and base[-2:-1] not in {*"aeiou"}:
+        return f"{base[:-1]}ies"
+    return f"{base}es" if base.endswith(("ch", "sh", "ss", "x")) else f"{base}s"
+
+
+_THIRD_PERSON = frozenset(map(third_person, RELATION_VERBS))
+PEOPLE = _words("person user employee customer client manager friend contact member developer engineer student teacher author")
+LABELS = PEOPLE | _words(
+    """
+    account actor animal app area article asset bank band book branch bug building car category channel chapter city class comment company
+    component computer concept course country decision department device document epic event factory feature file film game genre goal group
+    hotel house idea invoice issue language lesson location machine meeting milestone model module movie network note office order
+    organisation organization page paper parent part pet place plan planet plant platform playlist policy post problem product programme
+    project question recipe release report requirement resource restaurant risk river robot role room route rule school server service
+    shop site skill song sprint station step store story street subject supplier system tag task team test ticket tool topic train vehicle
+    vendor village website workshop
+    """
+)
+_TWO_WORDS = frozenset({"work package", "user story", "action item", "business unit", "team member", "test case", "data source"})
 PROPERTIES = _words(
     """
-    address age budget colour color cost date deadline description due email end estimate hours name note owner points price priority size
-    start state status title type url value version
+    address age amount author birthday birthdate budget capacity category code color colour comment completed cost count country currency
+    date deadline description difficulty done due duration effort email end estimate flag gender genre height hours importance income isbn
+    language length level location mail mileage name nickname note notes number owner password phone points population position price
+    priority progress quantity rank rating reason role salary score severity size speed start state status subtitle summary surname
+    telephone temperature text time title type unit url urgent value version volume weight width year zip
     """
 )
-_IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman", "criteria": "criterion", "data": "data"}
-_NO_PLURAL = re.compile(r"(?:ss|us|is|news|series)$")
+_OF_PROPERTY = _words(
+    "address amount birth code color colour cost count date email hours id level name number phone price rate size time type url"
+)
+_PARTICLES = _words("of the de da del den der di du van von la le el al bin ibn ten zu y")
+_PHRASES = frozenset(
+    {
+        "in progress",
+        "on hold",
+        "to do",
+        "not started",
+        "in review",
+        "under review",
+        "on track",
+        "at risk",
+        "very high",
+        "very low",
+        "work in progress",
+    }
+)
+_UNITS = _words(
+    "% percent day days hour hours minute minutes week weeks month months year years euro euros dollar dollars eur usd kg km m cm points"
+)
+_MONTHS = _words(
+    "january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec"
+)
+_RELATIVE = _words("today tomorrow yesterday tonight monday tuesday wednesday thursday friday saturday sunday now soon later")
+_IRREGULAR = {
+    "people": "person",
+    "persons": "person",
+    "children": "child",
+    "men": "man",
+    "women": "woman",
+    "criteria": "criterion",
+    "data": "data",
+}
+_NO_PLURAL = re.compile(r"(?:ss|us|is|news|series|species)$")
 _INTEGER, _REAL = re.compile(r"[-+]?\d{1,18}"), re.compile(r"[-+]?\d{1,15}\.\d{1,15}")
 _REFERENCE = re.compile(r"([^\W\d_]\w{0,63}):(\S.*)", re.DOTALL)
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-_LONGEST_NAME, _LONGEST_KEY, _LONGEST_LABEL, _MOST_SHOWN, _MOST_ITEMS = 64, 500, 3, 120, 60
-NO_RENAME = "A key cannot be changed, so nothing can be renamed: create another node and delete this one."
-QUOTE_IT = "Put it in quotes if it is one name."
+_LONGEST_NAME, _LONGEST_KEY, _MOST_SHOWN, _MOST_ITEMS, _MOST_WORDS = 64, 500, 120, 60, 8
+_SHORT_LABEL = 4  # letters; one more or less makes another word of a short one
+QUOTE_IT = 'If that is one name, put it in quotes: "..."'
 
 
 @dataclass
 class Said:
-    """What a goal has in quotes, and the labels of the nodes that it creates, by key."""
+    """What a goal has in quotes, the labels of the nodes that it creates by key, and what was spoken of last."""
 
     quoted: tuple[str, ...] = ()
     made: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    last: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,8 +154,9 @@ class Ref:
         return f"'{self.key}'" if self.label is None else f"{_spaced(self.label)} '{self.key}'"
 
 
-class Unread(Exception):
-    """A part was not understood."""
+def fail(says: str) -> NoReturn:
+    """Say what is not understood."""
+    raise Unread(says)
 
 
 def is_name(name: str) -> bool:
@@ -102,59 +171,158 @@ def is_name(name: str) -> bool:
     )
 
 
-def shown(text: str, said: Said) -> str:
+def shown(words: list[str], said: Said) -> str:
     """Return a part of a goal as it may stand in a message: short, and with its quotes."""
-    text = re.sub(f"[{MARK}]", lambda match: f'"{said.quoted[ord(match[0]) - 0xE000]}"', text)
+    text = re.sub(r" (?=[,:]|'s?\b)", "", " ".join(words))
+    text = _MARK.sub(lambda match: f'"{said.quoted[ord(match[0]) - 0xE000]}"', text)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
-def fail(says: str) -> NoReturn:
-    """Say what is not understood."""
-    raise Unread(says)
-
-
-def whole(text: str, said: Said) -> str | None:
+def mark_of(words: list[str], said: Said) -> str | None:
     """Return what is in quotes, if that is all there is."""
-    return said.quoted[ord(text) - 0xE000] if re.fullmatch(f"[{MARK}]", text) else None
+    return said.quoted[ord(words[0]) - 0xE000] if len(words) == 1 and _MARK.fullmatch(words[0]) else None
 
 
-def key_of(text: str, said: Said) -> str:
-    """Read the name of a node."""
-    key = whole(text, said)
+# Lists.
+
+
+def items(words: list[str]) -> list[list[str]]:
+    """Split words at commas and 'and'."""
+    found: list[list[str]] = [[]]
+    for number, word in enumerate(words):
+        if word == "," or word.casefold() in {"and", "&", "plus"}:
+            if word == "," or words[number - 1 : number] != [","]:
+                found.append([])
+        else:
+            found[-1].append(word)
+    if len(found) > _MOST_ITEMS:
+        fail(f"I read {_MOST_ITEMS} names at a time.")
+    return found
+
+
+# Names.
+
+
+def named(words: list[str], said: Said, *, is_new: bool, may_be_phrase: bool = False) -> str:
+    """Read the name of a node. One of a new node has capitals, or is one word, unless `may_be_phrase`."""
+    key = mark_of(words, said)
     if key is None:
-        key = text
-        words = text.casefold().split()
-        odd = next((word for word in words if word in NO_NAME), None)
+        key = " ".join(words)
+        low = [word.casefold() for word in words]
+        inner = {n for n in range(1, len(words) - 1) if low[n] in _PARTICLES and _is_capital(words[0], words[-1])}
+        odd = next((word for n, word in enumerate(low) if word in FUNCTION_WORDS and n not in inner and not _is_initial(words, n)), None)
         if odd is not None:
-            fail(f"what does '{odd}' mean in '{shown(text, said)}'? {QUOTE_IT}")
-        if len(words) > 1 and words[0] in {"a", "an", "new"} and (text[:2] != "A " or text.isupper()):
-            fail(f"which one is '{shown(text, said)}'? {QUOTE_IT}")
-        if not words or "," in text or re.search(f"^'|[\"“”`{MARK}]", text):
-            fail(f"'{shown(text, said)}' is no name. {QUOTE_IT}")
+            fail(f"what does '{odd}' mean in '{shown(words, said)}'? {QUOTE_IT}")
+        if not words or _MARK.search(key) or re.search(r"^'|[\"“”`()\[\]{}]", key):
+            fail(f"'{shown(words, said)}' is no name. {QUOTE_IT}")
+        if len(words) > 1 and not may_be_phrase and (low[0] in VERBS or _THIRD_PERSON & {*words}):
+            fail(f"is '{shown(words, said)}' a name? {QUOTE_IT}")
+        is_plain = len(words) == 1 or may_be_phrase or all(n in inner or _is_capital(word) for n, word in enumerate(words))
+        if (is_new and not is_plain) or len(words) > _MOST_WORDS:
+            fail(f"is '{shown(words, said)}' one name? {QUOTE_IT}")
     key = key.strip()
     if not key or len(key) > _LONGEST_KEY:
         fail(f"a name has 1 to {_LONGEST_KEY} characters.")
     return key
 
 
-def label_of(text: str, said: Said, *, plural: bool = False) -> str:
-    """Make a label of words: in CamelCase, and of one thing."""
-    words = (whole(text, said) or text).split()
-    if plural and words:
-        words[-1] = singular(words[-1])
-    label = "".join(word[:1].upper() + (word[1:].lower() if word.isupper() else word[1:]) for word in words)
-    if len(words) > _LONGEST_LABEL or not is_name(label) or any(word.casefold() in NO_NAME for word in words):
-        fail(f"'{shown(text, said)}' cannot be a label: use letters and digits, a letter first.")
+def _is_capital(*words: str) -> bool:
+    return all(not word[:1].isalpha() or not word[:1].islower() or any(map(str.isdigit, word)) for word in words)
+
+
+def _is_initial(words: list[str], at: int) -> bool:
+    """Tell whether a word that looks like an article or 'I' is a letter in a name: 'Plan A', 'A', 'Henry I'."""
+    return words[at] in {"A", "I"} and (len(words) == 1 or (at > 0 and not " ".join(words).isupper()))
+
+
+def refs_of(words: list[str], said: Said, *, most: int | None = None) -> list[Ref]:
+    """Read one node or several that are named; 'tasks A and B' gives each of them the label, 'it' is what was spoken of last."""
+    low = [word.casefold() for word in words]
+    if low in (["it"], ["them"], ["both"], ["they"], ["this"], ["that"]):
+        return _meant(words[0], said)
+    parts = items(words)
+    label, first = label_words(parts[0], is_known=False)
+    refs: list[Ref]
+    if label and len(parts) > 1 and is_plural(label.split()[-1]):
+        of = label_of(label.split(), said, plural=True)
+        refs = [Ref(named(part, said, is_new=False), of) for part in (first, *parts[1:])]
+    elif label and is_plural(label.split()[-1]) and label.split()[-1].casefold() not in LABELS and len(parts) == 1:
+        fail(f"which one is '{shown(words, said)}'?")
+    else:
+        refs = [_ref(part, said) for part in parts]
+    if most is not None and len(refs) > most:
+        fail(f"name one of '{shown(words, said)}' in each sentence.")
+    return refs
+
+
+def _meant(word: str, said: Said) -> list[Ref]:
+    is_one = word.casefold() in {"it", "this", "that"}
+    if not said.last or is_one != (len(said.last) == 1):
+        fail(f"I do not know what '{word}' is, as each goal is read by itself: say the name.")
+    return list(said.last)
+
+
+def _ref(words: list[str], said: Said) -> Ref:
+    if [word.casefold() for word in words[:1]] == ["the"]:
+        words = words[1:]
+    label, rest = label_words(words, is_known=False)
+    if label:
+        if rest[:1] and rest[0].casefold() in {"called", "named", ":"}:
+            rest = rest[1:]
+        return Ref(named(rest, said, is_new=False), label_of(label.split(), said))
+    key = named(words, said, is_new=False)
+    reference = _REFERENCE.fullmatch(key) if mark_of(words, said) is None else None
+    if reference is not None and is_name(reference[1]):
+        return Ref(reference[2], reference[1])
+    if len(words) > 1 and words[-1].islower() and is_plural(words[-1]) and singular(words[-1]) in LABELS | {"node", "thing"}:
+        fail(f"which ones are '{shown(words, said)}'? Say their names.")
+    made = said.made.get(key, set())
+    return Ref(key, next(iter(made))) if len(made) == 1 else Ref(key)
+
+
+# Labels, properties, relationships.
+
+
+_NO_LABEL = _PARTICLES | FUNCTION_WORDS | VERBS | _words("first last next latest newest oldest top second third new old open done")
+
+
+def label_words(words: list[str], *, is_known: bool) -> tuple[str, list[str]]:
+    """Tell the words of a label from those of a name behind it; there may be no label."""
+    for many in (2, 1):
+        first = " ".join(words[:many])
+        one = singular(first.casefold())
+        if len(words) > many and one in (_TWO_WORDS if many > 1 else LABELS) and (first[:1].islower() or first.isupper() or is_known):
+            return first, words[many:]
+    if len(words) > 1 and not is_known and words[0].isalpha() and words[0].islower() and words[0] not in _NO_LABEL:
+        second = words[1]
+        if second[:1].isupper() or second[:1].isdigit() or _MARK.match(second) or second.casefold() in {"called", "named"}:
+            return words[0], words[1:]
+    return "", words
+
+
+def label_of(words: list[str], said: Said, *, plural: bool = False) -> str:
+    """Make a label of words: in CamelCase, and of one thing. One that looks misspelt is asked back."""
+    quoted = mark_of(words, said)
+    parts = quoted.split() if quoted is not None else list(words)
+    if plural and parts:
+        parts[-1] = singular(parts[-1])
+    label = "".join(word[:1].upper() + (word[1:].lower() if word.isupper() else word[1:]) for word in parts)
+    low = " ".join(parts).casefold()
+    if len(parts) > 1 and low not in _TWO_WORDS and quoted is None:
+        fail(f"what is '{shown(words, said)}'? Say one word for what it is, and put the rest behind it: 'a task Design with status open'.")
+    if not is_name(label) or any(word.casefold() in FUNCTION_WORDS for word in parts):
+        fail(f"'{shown(words, said)}' cannot be a label: use letters and digits, a letter first.")
+    if quoted is None and low not in LABELS | _TWO_WORDS | PROPERTIES and (near := misspelt(low)):
+        fail(f"what is '{shown(words, said)}'? Did you mean '{near}'? If not, put it in quotes.")
     return label
 
 
-def asked_label(text: str, said: Said) -> str:
-    """Make a label of what a question calls it: one word, or words that are known to be one label."""
-    words = text.split()
-    known = " ".join([*words[:-1], singular(words[-1])]).casefold() if words else ""
-    if len(words) > 1 and known not in TWO_WORDS:
-        fail(f"which label is '{shown(text, said)}'? Say one word, and properties behind it: 'tasks with status open'.")
-    return label_of(text, said, plural=True)
+def misspelt(word: str) -> str:
+    """Return the known label that a word is a misspelling of, if it looks like one."""
+    near = closest(word, LABELS)
+    is_swapped = bool(near) and sorted(near[0]) == sorted(word)
+    is_close = bool(near) and len(word) > _SHORT_LABEL and edit_distance(word, near[0]) <= 1 + (len(word) > _SHORT_LABEL + 3)
+    return near[0] if is_swapped or is_close else ""
 
 
 def singular(word: str) -> str:
@@ -164,7 +332,7 @@ def singular(word: str) -> str:
         return _IRREGULAR[low] if word[:1].islower() or word.isupper() else _IRREGULAR[low].capitalize()
     if _NO_PLURAL.search(low) or not low.endswith("s") or len(low) < 3:  # noqa: PLR2004 - 'as'
         return word
-    if low.endswith("ies") and len(low) > 4:  # noqa: PLR2004 - 'ties'
+    if low.endswith("ies") and len(low) > 4 and low != "movies":  # noqa: PLR2004 - 'ties'
         return f"{word[:-3]}{'Y' if word.isupper() else 'y'}"
     return word[:-2] if re.search(r"(?:ss|sh|ch|x|zz|[^ao]us)es$", low) else word[:-1]
 
@@ -178,94 +346,69 @@ def _spaced(label: str) -> str:
     return re.sub(r"(?<=[^\W\d_])(?=[A-Z][^\WA-Z\d_])", " ", label).lower()
 
 
-def property_of(text: str, said: Said) -> str:
-    """Make the name of a property of words: in lower case, with '_' between them."""
-    name = whole(text, said)
+def property_of(words: list[str], said: Said) -> str:
+    """Make the name of a property of words: in lower case, with '_' between them; 'name' is the key."""
+    name = mark_of(words, said)
     if name is None:
-        words = text.split()
+        low = [word.casefold() for word in words]
+        if any(word in FUNCTION_WORDS | (VERBS - PROPERTIES) for word in low) or (
+            len(words) > 1 and low[-1] not in _OF_PROPERTY | PROPERTIES
+        ):
+            fail(f"which property is '{shown(words, said)}'?")
+        if singular(low[-1]) in LABELS - PROPERTIES:
+            fail(f"is '{shown(words, said)}' a property? Put it in quotes if it is.")
+        if words[0][:1].isupper() and not words[0].isupper() and low[0] not in PROPERTIES:
+            fail(f"is '{shown(words, said)}' a property? Put it in quotes if it is.")
         is_mixed = len(words) == 1 and not words[0].isupper() and words[0][1:] != words[0][1:].lower()
-        name = words[0] if is_mixed else "_".join(words).lower().replace("-", "_")
+        name = words[0] if is_mixed else "_".join(low).replace("-", "_")
     if not is_name(name):
-        fail(f"'{shown(text, said)}' cannot be the name of a property: use letters and digits, a letter first.")
-    if name.casefold() in {"key", "label"}:
-        fail(NO_RENAME)
-    return name
+        fail(f"'{shown(words, said)}' cannot be the name of a property: use letters and digits, a letter first.")
+    if name.casefold() == "label":
+        fail("The label of a node cannot be changed: create another node and delete this one.")
+    return "key" if name.casefold() in {"key", "name"} else name
 
 
-def asked_property(text: str, said: Said) -> str:
-    """Read the name of a property where 'the tasks of Apollo' could be said as well."""
-    if singular(text).casefold() in LABELS - PROPERTIES:
-        fail(f"is '{shown(text, said)}' a property? Put it in quotes if it is.")
-    return property_of(text, said)
-
-
-def value_of(text: str, said: Said) -> JsonValue:
-    """Read a value: a number, true or false, or a text."""
-    quoted = whole(text, said)
+def value_of(words: list[str], said: Said) -> JsonValue:
+    """Read a value: a number, true or false, a date, a word, a name with capitals, or what is in quotes."""
+    quoted = mark_of(words, said)
     if quoted is not None:
         return quoted
+    text, low = " ".join(words), [word.casefold() for word in words]
+    if len(words) == 1 and re.fullmatch(r"\d{1,3}(?:,\d{3})+", text):
+        text = text.replace(",", "")
     if _INTEGER.fullmatch(text):
         return int(text)
     if _REAL.fullmatch(text):
         return float(text)
-    if text.casefold() in {"true", "false"}:
-        return text.casefold() == "true"
-    if not text or "," in text or re.search(f'(?i) and |["“”`{MARK}]', text) or _CONDITION.search(text):
-        fail(f"is '{shown(text, said)}' one value? Put it in quotes if it is.")
-    return text
+    if text.casefold() in {"true", "false", "yes", "no"}:
+        return text.casefold() in {"true", "yes"}
+    if set(low) & _RELATIVE and not _is_capital(*words):
+        fail(f"I do not know what day '{shown(words, said)}' is. Write a date as 2030-01-31, or put the words in quotes.")
+    if " ".join(low) in _PHRASES or _is_amount(low) or (len(words) == 1 and low[0] not in FUNCTION_WORDS and not _MARK.search(text)):
+        return text
+    if not set(low) & FUNCTION_WORDS and _is_capital(*words) and not re.search(r"[\"“”`]", text) and not _MARK.search(text):
+        return text
+    return fail(f"is '{shown(words, said)}' one value? If it is, put it in quotes.")
 
 
-def ref_of(text: str, said: Said) -> Ref:
-    """Read which node is meant: a name, or a label and a name."""
-    words = text.split()
-    has_article = len(words) > 1 and words[0] in {"the", "The", "THE"}
-    if has_article:
-        words = words[1:]
-    label, rest = split_label(words, is_known_only=False)
-    if label:
-        return Ref(key_of(rest, said), label_of(label, said))
-    if has_article and len(words) > 1 and " ".join(words).islower():
-        fail(f"what is the name in '{shown(text, said)}'? {QUOTE_IT}")
-    key = key_of(" ".join(words), said)
-    reference = _REFERENCE.fullmatch(key) if whole(" ".join(words), said) is None else None
-    if reference is not None and is_name(reference[1]):
-        return Ref(reference[2], reference[1])
-    made = said.made.get(key, set())
-    return Ref(key, next(iter(made))) if len(made) == 1 else Ref(key)
+def _is_amount(low: list[str]) -> bool:
+    """Tell whether words are a number with a unit, or a date with a month."""
+    is_number = [re.fullmatch(r"\d[\d.]*(?:st|nd|rd|th)?", word) is not None for word in low]
+    return (len(low) == 2 and is_number[0] and low[1] in _UNITS) or (  # noqa: PLR2004 - a number and its unit
+        len(low) in {2, 3} and sum(word in _MONTHS for word in low) == 1 and sum(is_number) == len(low) - 1
+    )
 
 
-def split_label(words: list[str], *, is_known_only: bool) -> tuple[str, str]:
-    """Tell the words of a label from those of a name behind it; there may be no label."""
-    for many in (2, 1):
-        first = " ".join(words[:many])
-        is_lower = first.islower() or (first.isupper() and len(first) > 1)
-        known = first.casefold() in (TWO_WORDS if many > 1 else LABELS)
-        if len(words) > many and known and is_lower:
-            return first, " ".join(words[many:])
-    if len(words) > 1 and not is_known_only and words[0].isalpha() and words[0].islower() and words[0] not in _PARTICLES | NO_NAME:
-        second = words[1]
-        if second[:1].isupper() or second[:1].isdigit() or re.match(f"[{MARK}]", second):
-            return words[0], " ".join(words[1:])
-    return "", " ".join(words)
-
-
-def refs_of(text: str, said: Said) -> list[Ref]:
-    """Read one node or several; 'tasks A and B' gives each of them the label."""
-    items = LIST.split(text)
-    words = re.sub(r"(?i)^the\s+", "", items[0]).split()
-    if len(items) > _MOST_ITEMS:
-        fail(f"I read {_MOST_ITEMS} names at a time.")
-    if len(items) > 1 and len(words) > 1 and words[0].islower() and is_plural(words[0]):
-        label = label_of(words[0], said, plural=True)
-        return [Ref(key_of(item, said), label) for item in (" ".join(words[1:]), *items[1:])]
-    return [ref_of(item, said) for item in items]
-
-
-def relationship_of(text: str, said: Said) -> str:
+def relationship_of(words: list[str], said: Said) -> str:
     """Make the name of a relationship of words: in capitals, with '_' between them."""
-    name = snake(re.sub(r"(?i)^(?:an?|the)\s+", "", whole(text, said) or text))
-    if not is_name(name) or any(word.casefold() in {"and", "or", "if"} for word in text.split()):
-        fail(f"'{shown(text, said)}' cannot be a relationship: use letters and digits, a letter first.")
+    quoted = mark_of(words, said)
+    name = snake(quoted if quoted is not None else " ".join(words))
+    if (
+        not is_name(name)
+        or words[0].casefold() in {"a", "an", "the", "new", "another"}
+        or {word.casefold() for word in words} & {"and", "or", "if", ","}
+    ):
+        fail(f"'{shown(words, said)}' cannot be a relationship: use letters and digits, a letter first.")
     return name
 
 
