@@ -165,7 +165,7 @@ class Problem:
     field: str | None = None
 
     def __str__(self) -> str:
-        where = [f"graph '{self.graph}'"]
+        where = [f"graph '{self.graph}'"] if self.graph else ["the grants"]
         if self.node is not None:
             where.append(f"node '{self.node}'")
         if self.field is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -40,13 +41,15 @@ from interlock.capabilities import (
     ToolGateway,
     Transcriber,
 )
+from interlock.capabilities.capability import is_capability
 from interlock.capabilities.files import FileTools
 from interlock.capabilities.graph_store import GraphStore
 from interlock.capabilities.registry import GraphUndo, ToolCatalogue, ToolRegistry
 from interlock.contract import Graph
-from interlock.errors import SettingsInvalid
+from interlock.errors import Problem, SettingsInvalid
 from interlock.runtime.agent import Agent
-from interlock.runtime.composed import Composed
+from interlock.runtime.composed import Composed, part_problems
+from interlock.runtime.misfits import misfits
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.subgraph import Subgraph
 from interlock.settings import Settings
@@ -80,10 +83,42 @@ class Grants:
 
     def __init__(self, settings: Settings, given: Mapping[type, object]) -> None:
         self._settings = settings
-        self._given = _checked(given)
+        self._given = {capability: self._adapted(capability, adapter) for capability, adapter in _checked(given).items()}
         self._opened: list[Callable[[], Awaitable[None]]] = []
         self._kept: dict[str, CheckpointedSessions] = {}
         self._workers: dict[tuple[str, bool], DeepWorker] = {}
+
+    def problems(self) -> list[Problem]:
+        """Find what a caller grants that is not what it is granted as, whichever graphs use it."""
+        found: list[Problem] = []
+        for capability, adapter in self._given.items():
+            if not is_capability(capability):
+                says = f"'{getattr(capability, '__name__', capability)}' is granted, which is no capability."
+                found.append(Problem("bad_grant", says, "use a Protocol that inherits from Capability.", ""))
+            elif isinstance(adapter, Composed):
+                found.extend(part_problems("", adapter))
+            elif not isinstance(adapter, Subgraph):
+                found.extend(misfits("", capability, adapter))
+        return found
+
+    def _adapted(self, capability: type, adapter: object) -> object:
+        """Put an adapter around a LangChain chat model that is granted as it is."""
+        if isinstance(adapter, Composed):
+            return Composed(adapter.adapter, parts={part: self._adapted(part, one) for part, one in adapter.parts.items()})
+        module = sys.modules.get("langchain_core.language_models.chat_models")
+        # Who has not loaded LangChain has no chat model of it.
+        if module is None or capability not in {Model, ModelBackend} or not isinstance(adapter, module.BaseChatModel):
+            return adapter
+        from interlock.adapters.models.langchain import LangChainModel  # noqa: PLC0415 - takes more than a second
+
+        model = LangChainModel(
+            cast("Any", adapter),
+            name=str(getattr(adapter, "model_name", None) or getattr(adapter, "model", None) or type(adapter).__name__),
+            max_reply_bytes=self._settings.max_output_bytes or 1 << 62,
+            timeout_s=self._settings.max_call_seconds or 1 << 31,
+        )
+        adapters: dict[type, object] = {Model: model, ModelBackend: BackendOverModel(model, name=model.name)}
+        return adapters[capability]
 
     def of(self, agent: Agent, capabilities: tuple[type, ...]) -> dict[type, object]:
         """Put an adapter behind each of these capabilities, as far as there is one."""
@@ -195,7 +230,7 @@ class Grants:
             return StubModelBackend()
         name = "offline rules" if self._settings.model == "offline" else self._settings.model
         if Model in self._given:
-            name = type(self._given[Model]).__name__
+            name = str(getattr(self._given[Model], "name", type(self._given[Model]).__name__))
         return BackendOverModel(self.model(agent), name=name)
 
     @cached_property

@@ -111,6 +111,9 @@ class Interlock:
             raise SettingsInvalid(f"Settings are given as 'Settings', not as a '{type(settings).__name__}'.")
         self.settings = settings or read_settings()
         self._grants = Grants(self.settings, grants or {})
+        problems = self._grants.problems()
+        if problems:
+            raise ContractError(problems)
         self._ids = cast("Ids", (grants or {}).get(Ids, SystemIds()))
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._bare: dict[int, Agent] = {}

@@ -10,12 +10,13 @@ from interlock.capabilities.capability import is_capability, is_stream, methods
 from interlock.contract.shapes import hints, peel, render
 from interlock.errors import Problem
 from interlock.runtime.method import Method
+from interlock.runtime.misfits import misfits
 from interlock.runtime.scope import Scope
 
 if TYPE_CHECKING:
     from interlock.runtime.ledger import Ledger
 
-__all__ = ["Composed", "ComposedMethod", "composed_problems", "wanted"]
+__all__ = ["Composed", "ComposedMethod", "composed_problems", "part_problems", "wanted"]
 
 
 class Composed:
@@ -43,17 +44,26 @@ def wanted(made: Callable[..., Any]) -> dict[str, type]:
 
 def composed_problems(graph: str, capability: type, composed: Composed) -> Iterator[Problem]:
     """Find out where an adapter cannot stand behind a capability with the parts that there are."""
-    kind = render(type(composed.adapter))
     for name, declared in methods(capability).items():
+        if is_stream(declared):
+            says = f"'{capability.__name__}' has the async generator '{name}', which no adapter with parts can have."
+            yield Problem("bad_grant", says, "grant an adapter without parts.", graph)
+            return
+    yield from misfits(graph, capability, composed.adapter, parts=wanted)
+    kind = render(type(composed.adapter))
+    for name in methods(capability):
         made = getattr(composed.adapter, name, None)
-        if is_stream(declared) or not inspect.iscoroutinefunction(made):
-            says = f"'{kind}' is granted as '{capability.__name__}' but has no async method '{name}'."
-            yield Problem("bad_grant", says, "add the method.", graph)
-            continue
-        for part in wanted(made).values():
+        for part in wanted(made).values() if inspect.iscoroutinefunction(made) else ():
             if part not in composed.parts:
                 says = f"'{kind}.{name}' wants '{part.__name__}', which is none of its parts."
                 yield Problem("not_granted", says, f"pass parts={{{part.__name__}: ...}}.", graph)
+
+
+def part_problems(graph: str, composed: Composed) -> Iterator[Problem]:
+    """Find out which parts of an adapter do not have the methods of their capabilities."""
+    for part, adapter in composed.parts.items():
+        if not isinstance(adapter, Composed):
+            yield from misfits(graph, part, adapter)
 
 
 class ComposedMethod(Method):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from interlock.capabilities.capability import is_stream, methods
+from interlock.capabilities.capability import methods
 from interlock.capabilities.human import Human
 from interlock.contract import Graph
 from interlock.contract.node import Node
-from interlock.contract.shapes import note, render
+from interlock.contract.shapes import note
 from interlock.errors import ContractError, Problem, ReplayDiverged
 from interlock.runtime.composed import Composed, ComposedMethod, composed_problems, wanted
 from interlock.runtime.method import Method
+from interlock.runtime.misfits import misfits
 from interlock.runtime.scope import Scope
 from interlock.runtime.streaming import Stream
 from interlock.runtime.subgraph import GraphMethod, ReadySubgraph
@@ -149,22 +149,4 @@ def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> 
         says = f"nobody grants capability '{capability.__name__}', which {users} needs."
         fix = f"pass Interlock(grants={{{capability.__name__}: ...}}), or --grants MODULE:NAME on the command line."
         return [Problem("not_granted", says, fix, graph.name)]
-    adapter = grants[capability]
-    return [
-        Problem(
-            "bad_grant",
-            f"'{render(type(adapter))}' is granted as '{capability.__name__}' but has no {_kind(declared)} '{name}'.",
-            "add the method.",
-            graph.name,
-        )
-        for name, declared in methods(capability).items()
-        if not _fits(declared, getattr(adapter, name, None))
-    ]
-
-
-def _kind(declared: Callable[..., Any]) -> str:
-    return "async generator" if is_stream(declared) else "async method"
-
-
-def _fits(declared: Callable[..., Any], found: Any) -> bool:
-    return inspect.isasyncgenfunction(found) if is_stream(declared) else inspect.iscoroutinefunction(found)
+    return list(misfits(graph.name, capability, grants[capability]))

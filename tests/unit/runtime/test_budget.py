@@ -83,7 +83,7 @@ class RealSlow:
 class Silent:
     """A model that says nothing for ever, or something and then nothing."""
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -129,7 +129,7 @@ class Planted:
     async def chunks(self) -> AsyncIterator[Chunk]:
         yield Chunk(self.plan.at("streamed record"))
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
         plan = self.plan
         call = ToolCall(id="1", name=plan.at("call name"), arguments={plan.at("call argument key"): [plan.at("call argument")]})
         return ModelReply(text=plan.at("model text"), calls=(call,), model=plan.at("model name"))

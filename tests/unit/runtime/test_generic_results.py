@@ -172,7 +172,7 @@ class Says:
     async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:
         return self._value
 
-    async def reply(self, messages: Sequence[Message], *, tools: Any = ()) -> Any:
+    async def reply(self, messages: Sequence[Message], *, tools: Any = (), schema: Any = None) -> Any:
         raise NotImplementedError
 
     async def stream(self, messages: Sequence[Message], *, tools: Any = ()) -> Any:

@@ -506,7 +506,7 @@ class NotAGenerator:
 
 
 def test_an_adapter_that_does_not_stream_is_refused():
-    with pytest.raises(ContractError, match="async generator 'play'"):
+    with pytest.raises(ContractError, match="its 'play' is no async generator"):
         Gate(talk(listen), {Tape: NotAGenerator()})
 
 

@@ -223,7 +223,7 @@ async def test_a_secret_that_is_an_ordinary_word_does_not_break_the_turn(engine:
 class Leaky:
     """Puts the secret everywhere."""
 
-    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> ModelReply:
+    async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
         raise RuntimeError(CANARY)
 
     async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:

@@ -65,6 +65,11 @@ class LangChainModel:
         self._timeout_s = timeout_s
         self._close = close
 
+    @property
+    def name(self) -> str:
+        """The name that its answers carry."""
+        return self._name
+
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
         """Answer, or ask for tools to be called; with a schema, in JSON as far as the model can be held to it."""
         if schema is not None and not tools:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -33,6 +35,9 @@ from interlock.errors import (
     ToolTimeout,
 )
 from interlock.runtime.logs import LOGGER
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
 
 __all__ = ["ALLOWED", "BACKOFF_S", "MAX_ERROR", "MAX_RESULT", "RETRIES", "OneTool", "Redact", "ToolServer", "Tools", "open_tools"]
 
@@ -97,24 +102,26 @@ class _Tries:
 class Tools:
     """Offers tools and runs them. `server.*` in a list stands for all tools of a server.
 
+    A LangChain tool is taken as it is. Where nothing is said about who is `allowed` what, everybody may use all tools and servers.
+
     A tool whose error is `transient`, and no timeout, is run again at most `retries` times, all within `timeout_s`. `redact` takes
     secrets out of what tools return and say, before anything is cut.
     """
 
     def __init__(
         self,
-        tools: Iterable[OneTool],
+        tools: Iterable[OneTool | BaseTool],
         *,
-        allowed: Mapping[str, Sequence[str]],
+        allowed: Mapping[str, Sequence[str]] | None = None,
         servers: Mapping[str, ToolServer] | None = None,
         timeout_s: float = 10.0,
         retries: int = RETRIES,
         backoff_s: float = BACKOFF_S,
         redact: Redact | None = None,
     ) -> None:
-        self._tools = {tool.tool.name: tool for tool in tools}
+        self._tools = {tool.tool.name: tool for tool in map(_one_tool, tools)}
         self._servers = dict(servers or {})
-        self._allowed = {specialist: tuple(dict.fromkeys(names)) for specialist, names in allowed.items()}
+        self._allowed = None if allowed is None else {specialist: tuple(dict.fromkeys(names)) for specialist, names in allowed.items()}
         self._timeout_s = timeout_s
         self._retries = retries
         self._backoff_s = backoff_s
@@ -127,7 +134,7 @@ class Tools:
         for server in self._servers:
             if "." in server or any(name.startswith(f"{server}.") for name in self._tools):
                 raise SettingsInvalid(f"A server of tools cannot be called '{server}': it has a dot, or a tool begins with it.")
-        for specialist, names in self._allowed.items():
+        for specialist, names in (self._allowed or {}).items():
             for name in names:
                 if name not in self._tools and self._server_of(name) is None:
                     raise SettingsInvalid(f"'{specialist}' may use '{name}', which is no tool. There are: {self._known()}.")
@@ -135,7 +142,7 @@ class Tools:
     async def offered(self, specialist: str) -> tuple[Tool, ...]:
         """Return the tools on a specialist's list, in its order. A server that cannot be reached is a ToolError."""
         offered: dict[str, Tool] = {}
-        for name in self._allowed.get(specialist, ()):
+        for name in self._list(specialist):
             offered.update({tool.name: tool for tool in await self._named(name)})
         return tuple(offered.values())
 
@@ -163,7 +170,7 @@ class Tools:
             # Only what kind it is: its text may have a secret in it, and whoever asked has no use for a traceback.
             LOGGER.debug("Tool '%s' failed.", request.tool, exc_info=error)
             return self._failed(request, f"'{request.tool}' failed: {type(error).__name__}.", ToolError, tries)
-        if request.tool in self._allowed[specialist]:
+        if request.tool in self._list(specialist):
             return self._failed(request, f"'{request.tool}' cannot be run: its server has no such tool.", ToolError, tries)
         raise ToolDenied(f"'{self._said(request.tool, _NAMED)}' is not on the list of '{specialist}': the server has no such tool.")
 
@@ -172,8 +179,13 @@ class Tools:
         self._closed += 1
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
+    def _list(self, specialist: str) -> tuple[str, ...]:
+        if self._allowed is None:
+            return (*self._tools, *(f"{server}.*" for server in self._servers))
+        return self._allowed.get(specialist, ())
+
     def _may(self, specialist: str, name: str) -> bool:
-        names, server = self._allowed.get(specialist, ()), self._server_of(name)
+        names, server = self._list(specialist), self._server_of(name)
         return not name.endswith(".*") and (name in names or (server is not None and f"{server}.*" in names))
 
     async def _tried(self, request: ToolRequest, tries: _Tries) -> ToolResult | None:
@@ -284,6 +296,18 @@ def open_tools(
     if allowed is None:
         allowed = {specialist: [name for name in names if name in tools] for specialist, names in ALLOWED.items()}
     return Tools(tools.values(), allowed=allowed, servers=opened, timeout_s=timeout_s, retries=retries, redact=redact)
+
+
+def _one_tool(tool: Any) -> OneTool:
+    """Take a tool of ours, or one of LangChain's. Who has not loaded LangChain has no tool of it."""
+    module = sys.modules.get("langchain_core.tools")
+    if module is not None and isinstance(tool, module.BaseTool):
+        from interlock.adapters.tools.langchain import LangChainTool  # noqa: PLC0415 - only for such tools
+
+        return LangChainTool(tool)
+    if not isinstance(getattr(tool, "tool", None), Tool) or not inspect.iscoroutinefunction(getattr(tool, "run", None)):
+        raise SettingsInvalid(f"A '{type(tool).__name__}' is no tool. Fix: pass a LangChain tool, or a FunctionTool of a function.")
+    return cast("OneTool", tool)
 
 
 def _searching(name: str, folder: Path, path: Path | None, collection: Collection) -> FunctionTool:
