@@ -16,7 +16,7 @@ from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.over import BackendOverModel
 from interlock.adapters.models.stub import StubModel, StubModelBackend
 from interlock.adapters.people import LaterHuman, NobodyHere
-from interlock.adapters.system import EventProgress, SystemClock, SystemIds, SystemPatience
+from interlock.adapters.system import EventProgress, PlainSpeech, SystemClock, SystemIds, SystemPatience
 from interlock.adapters.users import FileProfiles, OpenProfiles, RulePolicy
 from interlock.adapters.vaults import SettingsVault
 from interlock.agents.gateway.roles import Vault
@@ -37,6 +37,7 @@ from interlock.capabilities import (
     SessionReader,
     SessionStore,
     SessionWriter,
+    Speech,
     Toolbox,
     ToolGateway,
     Transcriber,
@@ -126,6 +127,7 @@ class Grants:
             Clock: SystemClock,
             Ids: SystemIds,
             Progress: EventProgress,
+            Speech: PlainSpeech,
             Profiles: self.profiles,
             Policy: self.policy,
             Images: lambda: PillowImages(max_pixels=self._settings.max_image_pixels),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.adapters.system import PlainSpeech
 from interlock.agents.analyst.calls import filled, normalised, refusals
 from interlock.agents.analyst.nodes import generator, ingress, is_useful, planner, summarizer, tool_executor, tool_router, verifier
 from interlock.agents.analyst.plan import MAX_CALLS, PlannedCall, WantedCall
@@ -140,7 +141,7 @@ async def answer(
     history = (Human(content="Earlier?"), Ai(content="Yes."), Human(content="Now?"))
     pad = pad or Scratchpad()
     known = (ask, outputs, pad, "2026-01-01", ("Only 2025.",), (LAST,))
-    return await generator("Now?", history, "They like tea.", context, not context.refusal, *known, model=model)
+    return await generator("Now?", history, "They like tea.", context, not context.refusal, *known, model=model, speech=PlainSpeech())
 
 
 def asked(model: ScriptedModel) -> dict[str, Any]:

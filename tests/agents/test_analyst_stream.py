@@ -192,7 +192,7 @@ async def test_what_was_streamed_is_how_the_answer_begins(pieces: list[str]):
     async with app("direct", Path("/nonexistent"), wants(add("1 / 0"), add()), list(pieces), checkpoint_url="memory:") as running:
         events: list[Event] = []
         result = await running.run("analyst", "Hi.", on_event=events.append)
-    assert spoken(events) == "".join(pieces)
+    assert spoken(events) == ("".join(pieces) if result.status == "error" else result.output)
     if result.status == "success":
         assert result.output.startswith("".join(pieces))
         assert said(result)[-1] == result.output
@@ -285,3 +285,36 @@ async def test_a_turn_that_is_cancelled_ends_its_tools(engine: EngineName, folde
         assert len(asyncio.all_tasks()) == 1
     again = await take(engine, folder, "Hi again.", talk(), "Hello.", session=session)
     assert said(again) == ["Hi again.", "Hello."]
+
+
+# what no model says
+
+
+@pytest.mark.parametrize(
+    ("question", "replies"),
+    [
+        ("Delete all customers.", ()),
+        ("Revenue by zeppelin?", ()),
+        ("How many orders this year?", ()),
+        ("What does the handbook say about purple zebras?", ()),
+        ("Hi.", (talk(ask="Which year do you mean?"),)),
+    ],
+)
+async def test_refusals_questions_back_and_what_is_not_found_are_streamed_like_answers(
+    engine: EngineName, folder: Path, session: str, question: str, replies: tuple[Any, ...]
+):
+    result, events = await watched(engine, folder, question, *replies, session=session)
+    assert result.status == "success"
+    assert spoken(events) == result.output
+    assert len([event for event in events if event["event"] == "on_chat_model_stream"]) > 3
+
+
+async def test_a_refusal_is_streamed_natively_and_charged_to_no_budget_of_models(folder: Path):
+    async with app("langgraph", folder, talk(), max_model_calls=0) as running:
+        graph = running.langgraph("analyst")
+        chunks: Any = graph.astream({"messages": [("user", "Delete all customers.")]}, stream_mode="messages")
+        told = [message async for message, _ in chunks]
+        refused = await running.run("analyst", "Delete all customers.")
+    assert len(told) > 3
+    assert "".join(message.content for message in told) == refused.output
+    assert (refused.status, refused.metadata.get("models", [])) == ("success", [])

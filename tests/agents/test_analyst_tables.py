@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,22 @@ async def test_a_long_table_is_a_table_and_says_what_is_left_out(engine: EngineN
     rows = [line for line in result.output.splitlines() if line.startswith("| ")]
     assert 50 < len(rows) < 243
     assert f"Shown: {len(rows) - 2} of 243 rows." in result.output
+
+
+def test_the_command_saves_every_row_of_a_table_and_overwrites_nothing(tmp_path: Path):
+    script = Path(sys.executable).with_name("interlock")
+    environment = {"INTERLOCK_ENGINE": "direct", "INTERLOCK_DATA_DIR": str(tmp_path)}
+
+    def ran(question: str) -> int:
+        command = [script, "run", "analyst", question, "--csv", "out.csv"]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=120).returncode
+
+    assert ran("SELECT product_id, name FROM products ORDER BY product_id") == 0
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as saved:
+        rows = list(csv.reader(saved))
+    assert (len(rows), rows[0], rows[1]) == (244, ["product_id", "name"], ["1", "Oak writing desk 120 cm"])
+    assert ran("SELECT 1 AS one") == 1
+    assert len((tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()) == 244
+    (tmp_path / "out.csv").unlink()
+    assert ran("What is churn?") == 1
+    assert not (tmp_path / "out.csv").exists()

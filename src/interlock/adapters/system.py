@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-__all__ = ["EventProgress", "SystemClock", "SystemIds", "SystemPatience"]
+from interlock.capabilities.model import ModelReply, Piece
+from interlock.runtime.rules import in_pieces
+
+__all__ = ["EventProgress", "PlainSpeech", "SystemClock", "SystemIds", "SystemPatience"]
 
 
 class SystemClock:
@@ -40,3 +44,12 @@ class EventProgress:
 
     async def tell(self, name: str, data: dict[str, JsonValue]) -> None:
         """Tell whoever listens."""
+
+
+class PlainSpeech:
+    """Says a text word by word."""
+
+    async def say(self, text: str) -> AsyncIterator[Piece]:
+        """Say a text."""
+        for piece in in_pieces(ModelReply(text=text)):
+            yield piece

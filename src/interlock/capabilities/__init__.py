@@ -13,6 +13,7 @@ from interlock.capabilities.policy import Policy, Verdict
 from interlock.capabilities.profiles import Profile, Profiles
 from interlock.capabilities.progress import Progress
 from interlock.capabilities.sessions import SessionReader, SessionStore, SessionWriter
+from interlock.capabilities.speech import Speech
 from interlock.capabilities.tools import Toolbox, ToolGateway, ToolRequest, ToolResult
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "SessionReader",
     "SessionStore",
     "SessionWriter",
+    "Speech",
     "Tool",
     "ToolCall",
     "ToolGateway",

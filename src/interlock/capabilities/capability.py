@@ -7,7 +7,7 @@ import typing
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from typing import Any, Literal, Protocol, TypeVar, get_origin
 
-__all__ = ["Capability", "EventKind", "emits", "event_kind", "is_capability", "is_stream", "methods"]
+__all__ = ["Capability", "EventKind", "asks_model", "emits", "event_kind", "is_capability", "is_stream", "methods"]
 
 EventKind = Literal["chat_model", "tool", "custom"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,14 +21,16 @@ class Capability(Protocol):
     """
 
 
-def emits(kind: EventKind) -> Callable[[F], F]:
+def emits(kind: EventKind, *, asks_model: bool = True) -> Callable[[F], F]:
     """Mark a method whose calls appear in the event stream, as `on_chat_model_*`, `on_tool_*` or `on_custom_event`.
 
-    A custom event has the name and the data that the method is called with.
+    A custom event has the name and the data that the method is called with. A call that appears as a model's is charged to the
+    budget of model calls, unless it asks no model.
     """
 
     def mark(method: F) -> F:
         method.__dict__["interlock_event"] = kind
+        method.__dict__["interlock_asks_model"] = kind == "chat_model" and asks_model
         return method
 
     return mark
@@ -37,6 +39,11 @@ def emits(kind: EventKind) -> Callable[[F], F]:
 def event_kind(capability: type, method: str) -> EventKind | None:
     """Tell as what a method's calls appear in the event stream, if they do."""
     return getattr(capability, method).__dict__.get("interlock_event")
+
+
+def asks_model(capability: type, method: str) -> bool:
+    """Tell whether a call of a method asks a model."""
+    return getattr(capability, method).__dict__.get("interlock_asks_model", False)
 
 
 def is_capability(candidate: object) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
-from interlock.capabilities.capability import event_kind, is_stream
+from interlock.capabilities.capability import asks_model, event_kind, is_stream
 from interlock.capabilities.telling import hearing
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract.codec import Codec, Write, writer
@@ -61,7 +61,7 @@ class Declared:
         self._name = name
         self.called = f"{self._capability}.{name}"
         self._event = event_kind(capability, name)
-        self._asks_model = self._event == "chat_model"
+        self._asks_model = asks_model(capability, name)
         self._hint, _ = peel(get_args(returned)[0] if self.is_stream else returned)
         self.gives_secret = is_secret(returned)
         self._takes_secrets = {parameter for parameter, hint in parameters.items() if is_secret(hint)}

@@ -116,7 +116,7 @@ class _Comparison:
         told = tuple(event["name"] for event in self._played.events if event["event"] == "on_custom_event")
         if expected.told is not None and told != expected.told:
             yield f"told: expected {_listed(expected.told)}, was {_listed(told)}"
-        asks = sum(event["event"] == "on_chat_model_start" for event in self._played.events)
+        asks = sum(event["event"] == "on_chat_model_start" and event["name"].startswith("Model") for event in self._played.events)
         if expected.asks is not None and asks != expected.asks:
             yield f"asks: a model was expected to be asked {expected.asks} times, was asked {asks} times"
 

@@ -35,7 +35,7 @@ MAX_BYTES = 1024 * 1024
 
 _FORMAT = b"1"  # of the index: with another one it is built anew
 _MAX_WORDS = 16  # of a question are looked for
-_ENOUGH = 0.5  # of the weight of all words, which an article has to have
+_ENOUGH, _ENOUGH_WEIGHED = 0.5, 0.65  # of the weight of all words, which an article has to have
 _TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
 _HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
 
@@ -203,7 +203,7 @@ def _relevant(having: Sequence[set[str]], total: int, *, weighs: bool) -> dict[s
         weights += weight
         for article in articles:
             scores[article] += weight
-    return {article: score for article, score in scores.items() if score >= weights * _ENOUGH}
+    return {article: score for article, score in scores.items() if score >= weights * (_ENOUGH_WEIGHED if weighs else _ENOUGH)}
 
 
 def _articles(connection: sqlite3.Connection, match: str) -> set[str]:

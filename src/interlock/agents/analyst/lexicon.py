@@ -103,7 +103,7 @@ _GROUPS: dict[Group, str] = {
     "channel": "channel|channels|sales channel|sales channels",
     "coupon": "coupon|coupons|voucher|vouchers|coupon code|coupon codes|discount code",
     "product": "product|products|article|item name",
-    "customer": "customer|customers|client",
+    "customer": "customer|customers|customers who|customers that|customer who|client",
     "order": "order",
 }
 _ADVERBS: dict[Group, str] = {
@@ -177,12 +177,12 @@ _WORKING: dict[str, str] = {
     "to": "to|until|till|through|thru|up to|-|up until",
     "before": "before|prior to|earlier than",
     "after": "after|later than",
-    "change": "growth|change|increase|decrease|difference|grow|grew|grown|changed|increased|decreased|growth rate|drop|dropped|fall|fell|rise|rose|decline|declined",
+    "change": "go up|went up|gone up|going up|goes up|go down|went down|gone down|going down|goes down|growth|change|increase|decrease|difference|grow|grew|grown|changed|increased|decreased|growth rate|drop|dropped|fall|fell|rise|rose|decline|declined",
     "share": "share|shares|percentage|proportion|percent|%",
-    "which": "which|what",
+    "which": "which|what|who is our|who are our|who is the|who are the",
     "list": "list|name|list all|all the|show all|all",
     "count": "how many|number of|count|count of|how many different",
-    "sold": "sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
+    "sold": "spent|spend|sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
     "ordered": "ordered|placed|place|placed an order|made an order|made a purchase|have ordered|who ordered|have bought|bought something|bought anything|"
     "ordered something|ordered anything|placed orders",
     "joined": "signed up|sign up|registered|joined|opened an account|created an account|register|join",
@@ -204,11 +204,11 @@ _TOPS_OF_PRICE = {"desc": "most expensive|priciest|dearest|highest priced", "asc
 UNTOLD = frozenset(
     """
     a actually about again also altogether am an analyst anyway are as at be been being bit came can come comes coming company could data demo did do does
-    doing done display during entire euro euros eur exactly fetch figure figures find for gave generate generated get give gimme gives go going good got had happened
+    doing done display during entire euro euros eur exactly fetch figure figures find for gave generate generated get give gimme gives going good got had happened
     has have having hello help hey hi how i if in instead into is just kindly know let lets like look looking looks made make makes many may maybe me mean much my
     need needed numbers of oh ok okay on only our out output over overall perhaps please pls plz provide pull put quick quickly really report right same see seen shop
-    should show shown so some somebody something stats statistics still sum tell thank thanks the their then time times together too total totals totally up us
-    value values via want wanted was way we well were whole will wish with within wonder wondering would you your whats reached achieved amount amounts number count far
+    should show shown so some somebody something stats statistics still sum tell thank thanks the their then time times together too total totals totally us
+    value values via want wanted was way we well were whole will wish with within wonder wondering would you your whats question questions brings bring brought generates generating reached achieved amount amounts number count far
     """.split()  # noqa: SIM905 - a list of it would take a screen
 )
 

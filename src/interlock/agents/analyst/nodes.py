@@ -38,7 +38,7 @@ from interlock.agents.analyst.state import (
 )
 from interlock.agents.analyst.tables import fitting
 from interlock.agents.prompts import Prompts, decide
-from interlock.capabilities import Clock, Model, Policy, Profiles, Progress, Toolbox, ToolGateway, ToolRequest, Usage
+from interlock.capabilities import Clock, Model, Policy, Profiles, Progress, Speech, Toolbox, ToolGateway, ToolRequest, Usage
 from interlock.capabilities import Message as Asked
 from interlock.errors import BudgetExceeded, CapabilityError, InputEmpty, InputSchema, ModelOutputInvalid
 
@@ -238,12 +238,13 @@ async def generator(
     sources: tuple[PlannedCall, ...],
     *,
     model: Model,
+    speech: Speech,
 ) -> Generated:
-    """Say the answer as it comes, from what the tools found. A refusal and a question back need no model."""
+    """Say the answer as it comes, from what the tools found. A refusal and a question back need no model, and come the same way."""
     if not safety_check:
-        return _said(f"I cannot help with this: {user_context.refusal}.", sources=sources)
+        return _said(await _spoken(speech, f"I cannot help with this: {user_context.refusal}."), sources=sources)
     if ask:
-        return _said(ask, sources=sources)
+        return _said(await _spoken(speech, ask), sources=sources)
     useful = [one for one in tool_outputs if is_useful(one)]
     asked = _asked(
         _payload(
@@ -268,8 +269,10 @@ async def generator(
     cited = {match[1] for match in _CITED.finditer(text)}
     known = [one.id for one in useful]
     used = tuple(name for name in known if name in cited) or tuple(known)
+    if lacking := _not_found(scratchpad):
+        await _spoken(speech, lacking)
     return _said(
-        text + _not_found(scratchpad),
+        text + lacking,
         used=used,
         sources=tuple(_call(one) for one in useful if one.id in used) or sources,
         tokens=_tokens(usage, asked, text),
@@ -288,6 +291,12 @@ async def summarizer(messages: tuple[Message, ...], summary: str, user_context: 
         return Untrimmed(seen=marked(messages))
     tokens = _tokens(made.usage, asked, made.value.summary)
     return Summarised(summary=made.value.summary, messages=(Trim(keep=keep),), seen=marked(messages[-keep:]), tokens_used=tokens)
+
+
+async def _spoken(speech: Speech, text: str) -> str:
+    async for _ in speech.say(text):
+        pass
+    return text
 
 
 def _said(text: str, *, sources: tuple[PlannedCall, ...], used: tuple[str, ...] = (), tokens: int = 0) -> Generated:

@@ -49,7 +49,7 @@ _DEFINITION = re.compile(
     r"(?:what(?:'s| is| are| does| do)|explain(?: to me)?|tell me about|how (?:is|are|do|does))\s+(.*)$",
     re.IGNORECASE,
 )
-_ASKING = re.compile(r"^(?:who|when|where|why|may|can|is|are|does|do|should|how|was|were|must|am|whose|what|which)\b", re.IGNORECASE)
+_ASKING = re.compile(r"^(?:who|when|where|why|may|can|is|are|does|do|should|how|was|were|must|am|whose|what)\b", re.IGNORECASE)
 _FIRST_WORDS = re.compile(r"^(?:(?:and|now|so|but|ok(?:ay)?|then|also|well)[, ]+)+", re.IGNORECASE)
 _POINTED = re.compile(r"^(?:the|our|total|my|your)\s", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?:select\b|with\s+\w+\s+as\s*\()", re.IGNORECASE)
@@ -58,7 +58,7 @@ _FILLER = frozenset(
     """
     mean means meaning defined definition calculated computed calculate handled measured booked we our the a an of in for is are to
     say about on how what which do does i you it me us they them at by with and or who may can be where when why this that there
-    please tell explain work works says policy
+    please tell explain work works says policy happen happens part remind see if
     """.split()  # noqa: SIM905 - a list of it would take a screen
 )
 _SYNONYMS = {

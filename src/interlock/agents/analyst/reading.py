@@ -170,6 +170,7 @@ class _Reader:
         self._read_measures()
         self._read_nouns()
         self._read_words()
+        self._leave_what_is_of_one_figure()
         left = tuple(dict.fromkeys(one.words for at, one in enumerate(self._items) if at not in self._used))
         return Reading(**self._made, left=left, notes=tuple(self._notes), meant=tuple(self._meant))
 
@@ -227,7 +228,7 @@ class _Reader:
             noun = self._items[near[0]]
             self._used.update({near[0], near[0] - 1, near[0] + 1} & {near[0], *self._positions("word", "which")})
             self._add("groups", "order" if noun.words == "orders" else noun.value)
-            plural = noun.words.split()[-1] in _PLURALS
+            plural = noun.words.split()[0] in _PLURALS or noun.words.split()[-1] in _PLURALS
         self._made["top"] = count or (_DEFAULT_TOP if plural else 1)
 
     def _positions(self, kind: str, *values: str) -> list[int]:
@@ -247,7 +248,8 @@ class _Reader:
                 if joined > following and self._is(joined, "group"):
                     self._used.update(range(following, joined))
                     following = joined
-            if any(self._is(at + 1, kind) for kind in (*_VALUES, "measure", "stated", "period", "every")):
+            named = at + 2 if self._is(at + 1, "word", "count") else at + 1
+            if any(self._is(named, kind) for kind in (*_VALUES, "measure", "stated", "period", "every")):
                 self._used.add(at)
         for at in self._positions("every"):
             self._used.add(at)
@@ -335,6 +337,12 @@ class _Reader:
         for (kind, negated), values in found.items():
             self._add("filters", Filter(kind, tuple(dict.fromkeys(values)), negated))
 
+    def _leave_what_is_of_one_figure(self) -> None:
+        """Leave a status that belongs to one of several figures: in 'revenue and cancelled orders' the revenue is that of all orders."""
+        if len(self._made["measures"]) > 1:
+            of_one = [at for at in self._positions("status") if self._is(at + 1, "measure")]
+            self._used -= {*of_one, *self._positions("stated")}
+
     def _use_label(self, at: int, kind: str) -> None:
         """Use 'category' in 'the Lighting category'."""
         for near in (at - 1, at + 1):
@@ -346,7 +354,17 @@ class _Reader:
         for at, item in enumerate(self._items):
             if item.kind == "measure" and at not in self._used:
                 self._used.add(at)
-                self._add("measures", item.value)
+                if not (item.words == "orders" and self._qualifies(at)):
+                    self._add("measures", item.value)
+
+    def _qualifies(self, at: int) -> bool:
+        """Tell whether a noun only says of what another figure is: 'revenue of cancelled orders', 'revenue from business customers'."""
+        others = [one for near, one in enumerate(self._items) if near != at and one.kind == "measure"]
+        before = at - 1
+        while (item := self._at(before)) is not None and (item.kind in _VALUES or self._is(before, "word", "not", "count")):
+            before -= 1
+        is_joined = self._is(before, "word", "and", "versus") or self._is(at + 1, "word", "and", "versus")
+        return bool(others) and not is_joined
 
     def _read_nouns(self) -> None:
         """Read what is left of the nouns: 'how many customers', 'which countries', 'list the categories'."""
@@ -360,7 +378,7 @@ class _Reader:
             if noun.value in _NOUNS and not (is_listed and not is_counted and noun.value == "product" and not self._made["measures"]):
                 if noun.value == "order" and self._made["measures"]:
                     self._used.add(at)  # the value of an order, the orders of a customer
-                elif noun.value == "customer" and set(self._made["measures"]) & {"signups", "buyers", "idle"}:
+                elif noun.value == "customer" and (set(self._made["measures"]) & {"signups", "buyers", "idle"} or self._qualifies(at)):
                     self._used.add(at)
                 else:
                     self._used.add(at)
