@@ -138,8 +138,10 @@ class Catalogue:
         groups = Counter(lacks for lacks in missing.values() if len(lacks) * 2 <= len(asked))
         if not groups or search.prefer:
             return None
-        # The last word mostly is what the thing is, and those before it say which: a red chair is a chair.
-        lacks = min(groups, key=lambda one: (len(one), len(asked) - 1 in one, sorted(one)))
+        # A category says what the thing is, and so does the last word mostly: a red chair is a chair.
+        categories = {form for row in rows for form in _known(row[2:3])}
+        kinds = {at for at, word in enumerate(beyond.wanted) if not categories.isdisjoint(word)}
+        lacks = min(groups, key=lambda one: (len(one), len(one & kinds), len(asked) - 1 in one, sorted(one)))
         kept = [row for row in rows if missing[id(row)] == lacks]
         wanted = [word for at, word in enumerate(beyond.wanted) if at not in lacks]
         part = dataclasses.replace(beyond, wanted=wanted, order=search.order)

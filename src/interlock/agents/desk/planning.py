@@ -139,7 +139,7 @@ def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> 
         for line in lines
         if line.get("product") or line.get("sku") or (is_question and not line.keys().isdisjoint({"most", "least", "order"}))
     ]
-    is_counted = bool(known) and all(line.get("quantity") or line.get("why") for line in known) and _NAME.search(text.rest) is None
+    is_counted = any(line.get("quantity") or line.get("why") for line in known) and _NAME.search(text.rest) is None
     if (is_order or is_counted) and not is_question:
         return _ordered(session, lines, asides, None if wrong and _ASKED_BACK.match(wrong) else wrong)
     if wrong is not None and (is_question or follows is not None or known or not re.search(r"\b(?:i|you|we)\b", text.rest)):

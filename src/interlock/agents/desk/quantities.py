@@ -120,7 +120,7 @@ _WRONG = tuple(
     for pattern, why in (
         (rf"\b(?:between|from) {_NUMBER} (?:and|to|-) {_NUMBER}\b", _ONE_NUMBER),
         (rf"(?<![\w.,-])(?:(?:{_NUMBER}) (?:to|or) (?:{_NUMBER})|\d+ ?[-/] ?\d+)\b(?! ?(?:{_SIZES})\b)", _ONE_NUMBER),
-        (rf"\b{_NUMBER} and (?:a half|a quarter|a third|one half)\b|\b\d+[.,]\d+\b|½", _WHOLE),
+        (rf"\b{_NUMBER} and (?:a half|a quarter|a third|one half)\b|\b(?!\d{{1,3}}(?:,\d{{3}})+\b)\d+[.,]\d+\b|½", _WHOLE),
         (r"\b(?:a )?dozen and a half\b|\bhalf an?\b(?! dozen)|\b(?:a )?(?:half|third|quarter) of an?\b|\ba (?:third|quarter)\b", _WHOLE),
         (rf"(?<![\w-])(?:-|minus |negative ){_NUMBER}\b", _LEAST),
         (rf"\b{_ROUGH} (?:{_NUMBER}|a dozen|half a dozen|a couple)\b|\b(?:{_NUMBER})(?: or so|ish|-ish)\b|\b\d+\+(?= |$)", _ONE_NUMBER),

@@ -84,6 +84,8 @@ def line_of(text: str, shown: Sequence[Shown] = ()) -> Line:
         return counted if is_known else {**counted, "why": f"I did not understand “{words}”."}
     if not words and _THIS.search(left) and shown:
         return _this(counted, shown)
+    if words.isdigit() and "maybe" in counted:  # a number alone is no name
+        return {**counted, "product": "", "quantity": counted["maybe"]}
     return {**counted, "product": words}
 
 
@@ -147,6 +149,9 @@ def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
         lines = _shared_budget(text, parts, shown)
     else:
         lines = [line_of(part, shown) for part in parts]
+    for at in range(1, len(lines)):  # "two black pens and a red one": a red pen
+        if re.search(r"\bones?\b", parts[at]) and lines[at].get("product"):
+            lines[at]["prefer"] = lines[at - 1].get("product", "")
     # "Black and blue notebooks" are both notebooks; "a desk and an office chair" are two things.
     last = lines[-1].get("product", "").split()
     for at, line in enumerate(lines[:-1]):
