@@ -11,31 +11,31 @@ from interlock.agents.desk.quantities import take_quantity, unmasked
 from interlock.agents.desk.reading import Line, Shown, asides_in, chosen, line_of, name_words
 from interlock.agents.desk.roles import PlannedGoal
 from interlock.agents.desk.session import Goal, SessionState
-from interlock.agents.desk.vocabulary import pattern_of
+from interlock.agents.desk.vocabulary import LEAVE, pattern_of
 from interlock.agents.desk.words import Text, content, topic_of
 
 __all__ = ["answered"]
 
-_OH = r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just)\W+)*"
-_PLEASE = r"(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*"
-_LEAVE = pattern_of("leave", before=_OH, after=_PLEASE)
 _SUMMARY = pattern_of("summary")
 _CHANGE = pattern_of("change")
 _OTHER = pattern_of("other")
 _HARD = pattern_of("hard")
 _SOFT = pattern_of("soft")
 _ASKS = pattern_of("asks")
+_AND_ANOTHER = re.compile(r"\W*(?:oh )?(?:and|also|plus)\b(?: also| then)? (?:an?|some|another|\d+|two|three|four|five) ")
 
 
 def answered(session: SessionState, goal: Goal, text: Text, kinds: tuple[str, ...]) -> PlannedGoal | None:
     """Take a message for the answer to what was asked; None where it is about something else."""
-    if _LEAVE.fullmatch(text.rest) or ("no" in kinds and not content(text.rest)):
+    if LEAVE.fullmatch(text.rest) or ("no" in kinds and not content(text.rest)):
         return left(goal)
     if goal.type == CANCEL:
         return which_cancelled(session, goal, text)
-    if goal.type != ORDER:
+    if goal.type != ORDER or not ask_of(goal):  # a goal of a model
         return again(goal, "")
     if topic_of(Text(text.rest)) is not None or text.has(_SUMMARY) or about_orders(session, Text(text.rest), is_waiting=True):
+        return None
+    if _AND_ANOTHER.match(text.rest):
         return None
     ask = ask_of(goal)
     line = cast("Line", dict(cast("dict[str, Any]", cast("list[Any]", goal.slots["lines"])[int(ask.get("line", 0))])))
@@ -84,7 +84,9 @@ def _product_answered(goal: Goal, line: Line, text: str, options: list[Shown], a
         return again(goal, read["why"])
     if "sku" in read:
         return with_line(goal, read, asides)
-    if options and read.get("product"):
+    words = set(read.get("product", "").split())
+    is_other = bool(options) and not line.get("product") and words.isdisjoint(" ".join(one["name"] for one in options).casefold().split())
+    if options and words and not is_other:
         named = chosen(read.get("product", ""), options)
         if named is not None:
             return with_line(goal, {"sku": named["sku"], "product": named["name"], "quantity": read.get("quantity")}, asides)
@@ -96,4 +98,4 @@ def _product_answered(goal: Goal, line: Line, text: str, options: list[Shown], a
         if read.get("quantity") and not options:
             return again(goal, "")
         return again(goal, f"I did not understand “{unmasked(text).strip(' ~')}”.")
-    return with_line(goal, read, asides)
+    return with_line(goal, read, asides, is_other=is_other)

@@ -10,14 +10,11 @@ from interlock.agents.desk.quantities import unmasked
 from interlock.agents.desk.reading import Shown, chosen, line_of, name_words
 from interlock.agents.desk.roles import PlannedGoal
 from interlock.agents.desk.session import Goal, SessionState, Slots
-from interlock.agents.desk.vocabulary import pattern_of
+from interlock.agents.desk.vocabulary import LEAVE, pattern_of
 from interlock.agents.desk.words import Text, content, topic_of
 
 __all__ = ["about_orders", "which_cancelled"]
 
-_OH = r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just)\W+)*"
-_PLEASE = r"(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*"
-_LEAVE = pattern_of("leave", before=_OH, after=_PLEASE)
 _CANCEL = pattern_of("cancel")
 _ALL = pattern_of("all")
 _LAST = pattern_of("last")
@@ -57,7 +54,7 @@ def about_orders(session: SessionState, text: Text, *, is_waiting: bool = False)
             return above(session, PlannedGoal(goal_type=SUMMARY, slots_patch={"noted": [], "lines": cast("Any", lines)}))
     if text.has(_CANCEL) and orders and not is_waiting:
         return _cancelled(session, orders, text)
-    if _LEAVE.fullmatch(text.rest) and not is_waiting and (orders or "order" not in text.rest):
+    if LEAVE.fullmatch(text.rest) and not is_waiting and (orders or "order" not in text.rest):
         if orders:
             return say(session, f"Noted is: {_named(orders[-1])}. If I should cancel that, say “cancel that”.")
         return say(session, "All right. There is nothing open that I could cancel.")

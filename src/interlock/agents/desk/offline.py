@@ -20,6 +20,7 @@ __all__ = ["DeskRules"]
 T = TypeVar("T", bound=BaseModel)
 
 _MOST_TOOLS = 8
+_FEW = 2
 
 
 class DeskRules(Rules):
@@ -74,7 +75,7 @@ def _answer(request: SpecialistRequest) -> SpecialistResponse:
     failed = [result for result in results if result.error is not None]
     if failed:
         return ended(f"I could not find that out: {failed[0].error}")
-    if goal.status == "blocked" and goal.type in {ORDER, CANCEL} and not results:
+    if goal.status == "blocked" and goal.slots.get("ask") and not results:
         remark = str(goal.slots.get("remark") or "")
         return SpecialistResponse(message=f"{remark} {goal.next_question}".strip())
     found = [cast("dict[str, Any]", result.result) for result in results]
@@ -151,7 +152,8 @@ def _help(goal: Goal, articles: list[dict[str, Any]]) -> SpecialistResponse:
     unused = [word for word in cast("list[str]", besides or []) if word[: max(4, len(word) - 2)] not in text]
     others = "".join(f"\nSee also: {article['title']}." for article in articles[1:2])
     note = f"\nThe article says nothing about: {', '.join(f'“{word}”' for word in unused)}." if unused else ""
-    return ended(f"{best['title']}: {best['passage']}{others}{note}")
+    doubt = "I am not sure that this is what you mean.\n" if len(unused) > _FEW else ""
+    return ended(f"{doubt}{best['title']}: {best['passage']}{others}{note}")
 
 
 def _value(result: ToolResult) -> Any:

@@ -12,7 +12,7 @@ from interlock.agents.desk.quantities import masked, unmasked
 from interlock.agents.desk.reading import Line, Shown, asides_in, chosen, line_of, lines_of
 from interlock.agents.desk.roles import PERSON, SMALL_TALK, PlannedGoal, PlannerRequest
 from interlock.agents.desk.session import Goal, SessionState, Slots
-from interlock.agents.desk.vocabulary import pattern_of
+from interlock.agents.desk.vocabulary import LEAVE, pattern_of
 from interlock.agents.desk.words import Text, content, normalised, small_talk, sum_in, topic_of
 
 __all__ = ["planned"]
@@ -28,6 +28,8 @@ _COMPARE = pattern_of("compare")
 _OVERVIEW = pattern_of("overview")
 _BASKET = pattern_of("basket")
 _LONGEST = 1_000  # characters of a message that the rules read
+_AND_ANOTHER = re.compile(r"\W*(?:oh )?(?:and|also|plus)\b(?: also| then)? (?:an?|another|\d+|two|three|four|five) ")
+_NOT_WANTED = re.compile(r"\b(?:don't|do not|didn't|no longer|not|never) (?:\w+ )?(?:need|want|like|buy|order|take)\b")
 
 
 def planned(request: PlannerRequest) -> PlannedGoal:
@@ -49,7 +51,11 @@ def planned(request: PlannerRequest) -> PlannedGoal:
         going_on = answered(session, waiting, text, kinds)
         if going_on is not None:
             return going_on
-    found = about_orders(session, text) or _about_help(session, text) or _about_products(session, text, waiting)
+    if waiting is None and session.active_goal is not None and LEAVE.fullmatch(text.rest):
+        return left(session.active_goal)
+    found = about_orders(session, text) or _about_help(session, text)
+    if found is None and not _NOT_WANTED.search(text.rest):
+        found = _about_products(session, text, waiting)
     return found or _unread(session, waiting, request.user_message)
 
 
@@ -110,17 +116,21 @@ def _limits(session: SessionState) -> Line:
     return cast("Line", {name: value for name, value in last.items() if name in {"least", "most"}})
 
 
+_ANYTHING = re.compile(
+    r"\b(?:kinds?|sorts?|types?|many|different|products?|things|items|shop|store|all|range|catalog(?:ue)?|categories|everything|your|list|"
+    r"browse|sell|offer|stock|carry)\b"
+)
+
+
+def _asks_for_everything(text: Text) -> bool:
+    return text.has(_OVERVIEW) and not content(_ANYTHING.sub(" ", _OVERVIEW.sub(" ", text.rest)))
+
+
 def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> PlannedGoal | None:
-    if text.has(_OVERVIEW) and not content(
-        re.sub(
-            r"\b(?:kinds?|sorts?|types?|many|different|products?|things|items|shop|store|all|range|catalog(?:ue)?|categories|everything|your|list|browse|sell|offer|stock|carry)\b",
-            " ",
-            _OVERVIEW.sub(" ", text.rest),
-        )
-    ):
+    if _asks_for_everything(text):
         return above(session, PlannedGoal(goal_type=STOCK, slots_patch={"lines": [{"product": ""}], "asked": ""}))
     asides = asides_in(text)
-    is_order = text.has(_HARD) or (text.has(_SOFT) and not text.has(_ASKS))
+    is_order = _AND_ANOTHER.match(text.rest) is not None or text.has(_HARD) or (text.has(_SOFT) and not text.has(_ASKS))
     is_question = (text.has(_ASKING if text.has(_SOFT) else _STOCK) or text.has(_ABOUT) or text.has(_COMPARE)) and not text.has(_HARD)
     compares = text.has(_COMPARE)
     stripped = text.rest
@@ -186,7 +196,7 @@ def _followed(session: SessionState, text: Text, lines: list[Line], shown: list[
         return [{**_limits(session), **lines[0], "prefer": base}]
     if base and _is_a_name(text.rest) and len(shown) > 1 and len(lines) == 1 and lines[0].get("product") and len(text.rest.split()) < _FEW:
         return [{**_limits(session), **lines[0], "prefer": base, "or_alone": True}]
-    if base and len(lines) == 1 and not lines[0].get("product") and lines[0].get("order"):
+    if base and len(lines) == 1 and not lines[0].get("product") and not lines[0].keys().isdisjoint({"order", "most", "least"}):
         return [{**_limits(session), **lines[0], "product": base}]
     if lines and not any(line.get("product") for line in lines) and shown and text.has(_STOCK):
         read = line_of("it", shown)

@@ -46,13 +46,13 @@ def again(goal: Goal, remark: str) -> PlannedGoal:
     return PlannedGoal(goal_id=goal.id, goal_type=goal.type, slots_patch={"remark": remark})
 
 
-def with_line(goal: Goal, line: Line, asides: list[str] | None = None) -> PlannedGoal:
-    """Go on with an order, one of whose lines is now known better."""
+def with_line(goal: Goal, line: Line, asides: list[str] | None = None, *, is_other: bool = False) -> PlannedGoal:
+    """Go on with an order, one of whose lines is now known better, or is about another product: that has no quantity yet."""
     at = int(ask_of(goal).get("line", 0))
     lines = [dict(cast("dict[str, Any]", one)) for one in cast("list[Any]", goal.slots.get("lines") or [{}])]
     old = lines[at]
     new: dict[str, Any] = {**line}
-    new["quantity"] = line.get("quantity") or old.get("quantity")
+    new["quantity"] = line.get("quantity") or (None if is_other else old.get("quantity"))
     lines[at] = new
     slots: Slots = {"lines": cast("Any", lines), "remark": "", "asides": cast("Any", asides or []), "ask": None}
     return PlannedGoal(goal_id=goal.id, goal_type=goal.type, slots_patch=slots, missing=[])

@@ -39,7 +39,8 @@ _BEGINNING = -1
 
 _SIZES = r"cm|mm|m|inch|inches|watts?|w|kg|tiers?|drawers?|sheets?|people|persons?|years?|days?|weeks?|months?|hours?|minutes?"
 _OF_A_PRODUCT = re.compile(
-    rf"\b\d\d+ ?x ?\d\d+(?: ?(?:cm|mm|m)\b)?|\b\d+(?:[.,]\d+)?[ -]?(?:(?:{_SIZES})\b|%)|\bpacks? of \d+\b|\b[a-z]+-?\d+\w*\b|\b\d+[a-z]\b"
+    rf"\b\d\d+ ?x ?\d\d+(?: ?(?:cm|mm|m)\b)?|\b\d+(?:[.,]\d+)?[ -]?(?:(?:{_SIZES})\b|%)|\bpacks? of \d+\b|"
+    r"\b(?!x\d)[a-z]+-?\d+\w*\b|\b\d+[a-z]\b"
 )
 _AND = re.compile(rf"\b(hundred|thousand) and (?={_WORD}\b)")
 _SPELLED_SIZE = re.compile(rf"\b({'|'.join(_UNITS[1:])})(?= (?:tiers?|drawers?|sheets?)\b)|(?<=\bpack of )(ten)\b|(?<=\bpacks of )(ten)\b")

@@ -138,11 +138,7 @@ _BEGINS = re.compile(r"^\s*(?:an?|the|some|another|one|two|three|four|five|six|s
 def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
     """Read every product of a message, in masked text."""
     whole = take_quantity(text)[0]
-    parts = (
-        [text]
-        if whole is not None and whole.why
-        else [part for part in _AND.split(text) if content(unmasked(part)) or re.search(r"\d", part)]
-    )
+    parts = [text] if whole is not None and whole.why else _parts(text)
     if len(parts) <= 1:
         return [line_of(text, shown)]
     if len(parts) > 1 and take_budget(text)[0] is not None and not all(take_budget(part)[0] for part in parts):
@@ -161,12 +157,22 @@ def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
     return [line for line in lines if line.get("product") or line.get("sku") or line.get("why")]
 
 
+def _parts(text: str) -> list[str]:
+    """Split a message where another product begins. After a comma more may be said of the same one: "a desk, walnut"."""
+    breaks = list(_AND.finditer(text))
+    is_list = bool(breaks) and breaks[-1][0].strip() != ","
+    cuts = [one for one in breaks if is_list or one[0].strip() != "," or _BEGINS.match(text[one.end() :])]
+    ends = [*(one.start() for one in cuts), len(text)]
+    parts = [text[start:end] for start, end in zip([0, *(one.end() for one in cuts)], ends, strict=True)]
+    return [part for part in parts if content(unmasked(part)) or re.search(r"\d", part)]
+
+
 def _shared_budget(text: str, parts: Sequence[str], shown: Sequence[Shown]) -> list[Line]:
     """Read products with one price for all of them."""
     priced = line_of(text, shown)
     bounds = {name: value for name, value in priced.items() if name in {"least", "most", "order"}}
     _, left = take_budget(text)
-    found: list[Any] = [{**line_of(part, shown), **bounds} for part in _AND.split(left) if content(unmasked(part))]
+    found: list[Any] = [{**line_of(part, shown), **bounds} for part in _parts(left) if content(unmasked(part))]
     return found or [line_of(part, shown) for part in parts]
 
 

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SAYS_NOTHING", "SPELLING", "TALK", "TOPICS", "pattern_of"]
+__all__ = ["LEAVE", "SAYS_NOTHING", "SPELLING", "TALK", "TOPICS", "pattern_of"]
 
 _READ: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
@@ -37,3 +37,10 @@ TALK = tuple((kind, re.compile(rf"(?:{_any(lines)})(?!\w)")) for kind, lines in 
 
 TOPICS = tuple((re.compile(rf"\b(?:{_any(topic['words'])})\b"), str(topic["search"])) for topic in _READ["topic"])
 """What a message may be about, and what to search the articles for; the first that fits."""
+
+LEAVE = pattern_of(
+    "leave",
+    before=r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just)\W+)*",
+    after=r"(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*",
+)
+"""A message by which a customer drops something, and nothing else."""
