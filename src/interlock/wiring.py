@@ -33,6 +33,7 @@ from interlock.errors import (
     RoleUnknown,
     SettingsInvalid,
     StateIncompatible,
+    StoreUnavailable,
     TurnCancelled,
 )
 from interlock.grants import Grants
@@ -58,6 +59,7 @@ from interlock.settings import LIMITS, Settings, read_settings
 
 if TYPE_CHECKING:
     from interlock.capabilities.graph_store import Edge as GraphEdge
+    from interlock.capabilities.graph_store import KeptGraph
     from interlock.capabilities.graph_store import Node as GraphNode
     from interlock.engine import Compiled
     from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore, LangGraphGraph
@@ -68,6 +70,9 @@ __all__ = ["AGENTS", "Interlock", "agent_of", "entry_of", "load_agent"]
 
 AGENTS = ("sam", "desk", "analyst", "gateway", "puntini")
 """The agents that come with Interlock, each a package in interlock.agents."""
+
+MAX_EDGES = 100_000
+"""How many edges of a property graph are returned at most."""
 
 _FOLLOWING = 10  # turns that may follow one another without a new input
 
@@ -335,7 +340,21 @@ class Interlock:
         """Return the nodes and the edges of the property graph that a session works on, so many nodes of it at most."""
         store, name = self._grants.graphs(), check_session(session)
         nodes = await store.nodes(name, limit=limit)
-        return nodes, await store.edges(name, limit=max(10_000, limit * 10))
+        return nodes, await store.edges(name, limit=MAX_EDGES)
+
+    async def property_graphs(self) -> tuple[KeptGraph, ...]:
+        """List the property graphs that are kept, by the names of their sessions."""
+        return await self._kept_graphs().graphs()
+
+    async def delete_property_graph(self, session: str) -> None:
+        """Delete the property graph of a session with all that it has. Raises NotInGraph where there is none."""
+        await self._kept_graphs().delete(session)
+
+    def _kept_graphs(self) -> Any:
+        store = self._grants.graphs()
+        if not hasattr(store, "graphs") or not hasattr(store, "delete"):
+            raise StoreUnavailable(f"'{type(store).__name__}' cannot list or delete its graphs.")
+        return store
 
     def graph(self, name: str) -> Graph:
         """Return a graph by its name."""

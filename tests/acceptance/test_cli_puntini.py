@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from interlock.adapters.graphs.ladybug import open_ladybug
 from interlock.agents.puntini.spec import OPTIONS
+from interlock.capabilities.graph_store import AddNode, Node
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -57,6 +60,9 @@ class Store:
     async def apply(self, graph, changes):
         note("applied")
         return await self._opened().apply(graph, changes)
+
+    async def preview(self, graph, changes):
+        return await self._opened().preview(graph, changes)
 
     async def nodes(self, graph, **more):
         return await self._opened().nodes(graph, **more)
@@ -255,6 +261,43 @@ def test_the_graph_of_a_session_is_drawn(interlock: Command, tmp_path: Path):
     assert "only the first 2" in cut.stderr
     lost = interlock("graph", "puntini", "--session", "s", "--output", "missing/out.svg")
     assert (lost.returncode, "store_unavailable" in lost.stderr) == (2, True)
+
+
+def test_graphs_are_listed_and_deleted(interlock: Command, tmp_path: Path):
+    assert interlock("graphs").stdout == ""
+    for session in ("one", "two"):
+        interlock("run", "puntini", "Create a task Design", "--session", session)
+    listed = interlock("graphs").stdout.splitlines()
+    assert [line.split("\t")[0] for line in listed] == ["one", "two"]
+    found = json.loads(interlock("graphs", "--json").stdout)
+    assert [(one["name"], one["size"] > 0) for one in found] == [("one", True), ("two", True)]
+    asked = interlock("graphs", "delete", "one")
+    assert (asked.returncode, "--yes" in asked.stderr) == (2, True)
+    assert len(graph_of(interlock, "one")["nodes"]) == 1, "nothing is deleted without a yes"
+    deleted = interlock("graphs", "delete", "one", "--yes", "--json")
+    assert as_json(deleted) == {"deleted": "one"}
+    assert [one["name"] for one in json.loads(interlock("graphs", "--json").stdout)] == ["two"]
+    assert len({file.name.split(".")[0] for file in graphs_of(tmp_path).iterdir()}) == 1, "nothing of it is left"
+    again = interlock("graphs", "delete", "one", "--yes")
+    assert (again.returncode, "not_in_graph" in again.stderr) == (2, True)
+    assert len(graph_of(interlock, "two")["nodes"]) == 1
+    [damaged] = graphs_of(tmp_path).glob("*.lbug")
+    damaged.write_bytes(damaged.read_bytes()[:5000])
+    assert interlock("graphs", "delete", "two", "--yes").returncode == 0, "a graph that cannot be read can be deleted"
+    assert interlock("graphs").stdout == ""
+
+
+def test_a_picture_of_more_than_the_limit_says_so(interlock: Command, tmp_path: Path):
+    async def fill() -> None:
+        store = open_ladybug(tmp_path / "data" / "graphs", timeout_s=30.0, max_rows=1000, max_bytes=50_000_000)
+        await store.apply("s", tuple(AddNode(node=Node(label="Task", key=f"t{number:04}")) for number in range(1200)))
+        await store.aclose()
+
+    asyncio.run(fill())
+    for limit, drawn in ((1000, 1000), (1100, 1100), (1200, 1200), (5000, 1200)):
+        ran = interlock("graph", "puntini", "--session", "s", "--format", "json", "--limit", str(limit))
+        assert len(as_json(ran)["nodes"]) == drawn
+        assert (f"only the first {limit} are drawn" in ran.stderr) == (limit < 1200)
 
 
 def test_a_session_without_a_graph_is_an_empty_picture(interlock: Command, tmp_path: Path):

@@ -752,7 +752,7 @@ async def test_what_cannot_be_done_is_brought_before_a_person_and_changes_nothin
             "Set the priority of Design to 3": "match_ambiguous",
             "Send an email to Ada": "goal_unclear",
             "Create a task Test and delete the task Test": "goal_unclear",
-            "MATCH (n) DETACH DELETE n": "query_denied",
+            "MATCH (n) DETACH DELETE n": "approval_needed",
             "Delete Build": "node_has_edges",
             "Build depends on nothing else": "goal_unclear",
             "Build depends on Nowhere": "not_in_graph",

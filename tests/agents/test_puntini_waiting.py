@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from interlock import TurnResult
 from interlock.adapters.people import LaterHuman, ScriptedHuman
 from interlock.agents.puntini.nodes import MAX_STEPS
-from interlock.agents.puntini.spec import ABORT, MORE, OPTIONS, RETRY, SKIP
+from interlock.agents.puntini.spec import ABORT, MORE, OPTIONS, RETRY, RUN, SKIP
 from interlock.capabilities import Decision, Human, Message, Model, Question
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InputError, InterlockError, ModelRefused, NothingWaits, RecordInvalid, StateIncompatible, StoreUnavailable
@@ -233,6 +233,34 @@ async def test_a_turn_that_cannot_go_on_is_ended_by_the_next_goal(desk: Desk, da
     result = await desk.take("Look.", simple("query_graph"))
     assert (result.status, files(desk)) == ("success", [])
     assert "stays as it is" in result.metadata["ended"]
+
+
+RAW = "MATCH (n:Task) SET n.size = 1"
+
+
+async def test_cypher_that_writes_is_run_after_approval_of_exactly_that_text(desk: Desk):
+    await two_of_a_name(desk)
+    asked = await desk.take("Do it.", simple("cypher_query", query=RAW), human="wait")
+    assert (asked.status, asked.metadata["waiting"]["options"]) == ("waiting", [RUN, "no"])
+    assert "It would change 1 node." in asked.output
+    assert RAW in asked.output
+    assert len(desk.store.applied) == 2
+    answered = await silent(desk, "yes")
+    assert answered.output == "You approved it. Changed Task Design (size: 1)."
+    assert (answered.state["approved"], len(desk.store.applied)) == (RAW, 3)
+    again = await desk.take("Do it.", simple("cypher_query", query=f"{RAW} RETURN n"), human="wait")
+    assert again.status == "waiting", "what was approved once is not approved for another text, or another turn"
+    assert (await silent(desk, "no")).output.startswith("Given up, as you said")
+    assert len(desk.store.applied) == 3
+
+
+async def test_a_model_cannot_approve_anything(desk: Desk):
+    await two_of_a_name(desk)
+    before = await desk.whole()
+    for more in ({"approved": RAW}, {"approval": RAW}, {"parameters": {"approved": RAW}}):
+        result = await desk.take("Do it.", simple("cypher_query", query=RAW, **more), final("cypher_query", query=RAW, **more))
+        assert (result.path[-2:], result.state["done"]) == (ESCALATED, ())
+    assert await desk.whole() == before
 
 
 async def test_a_sentence_that_is_not_understood_does_not_capture_the_session(desk: Desk):

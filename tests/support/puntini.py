@@ -89,6 +89,10 @@ class Watched:
             raise failure
         return await self.store.apply(graph, changes)
 
+    async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
+        self._reading()
+        return await self.store.preview(graph, changes)
+
     async def nodes(
         self,
         graph: str,

@@ -21,6 +21,7 @@ __all__ = [
     "GraphReader",
     "GraphStore",
     "GraphWriter",
+    "KeptGraph",
     "Node",
     "NodeRef",
     "Rows",
@@ -169,6 +170,15 @@ class Rows:
     more: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeptGraph:
+    """A graph that is kept: its name, which is that of its session, its size in bytes, and when it was changed last, in ISO 8601."""
+
+    name: str
+    size: int
+    changed: str
+
+
 class GraphReader(Capability, Protocol):
     """Reads a property graph. `graph` names it: every session has one of its own unless settings say otherwise."""
 
@@ -211,6 +221,10 @@ class GraphWriter(Capability, Protocol):
         StoreUnavailable, StoreFull or StateConflict where the database cannot do it now, and StoreCorrupt where it cannot be read.
         The graph is then as it was.
         """
+        ...
+
+    async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
+        """Tell what these changes would come to, and raise what `apply` would raise for them. Nothing is written."""
         ...
 
 

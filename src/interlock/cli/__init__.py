@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import typer
 
-from interlock.cli import agents, chat, doctor, graph, new, replay, run, show, tour, verify
+from interlock.cli import agents, chat, doctor, graph, graphs, new, replay, run, show, tour, verify
 from interlock.cli.screen import fail, print_error
 from interlock.errors import InterlockError
 
@@ -31,6 +31,7 @@ app.command(name="show")(show.show)
 app.command(name="run")(run.run)
 app.command(name="chat")(chat.chat)
 app.command(name="graph")(graph.graph)
+app.add_typer(graphs.graphs, name="graphs")
 app.command(name="replay")(replay.replay)
 app.command(name="verify")(verify.verify)
 app.command(name="tour")(tour.tour)

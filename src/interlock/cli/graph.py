@@ -15,7 +15,7 @@ from interlock.capabilities.registry import ToolRegistry
 from interlock.cli.screen import print_error, print_json, print_line, safe
 from interlock.cli.target import closing, open_app
 from interlock.errors import InputSchema, StoreUnavailable
-from interlock.wiring import load_agent
+from interlock.wiring import MAX_EDGES, load_agent
 
 __all__ = ["graph"]
 
@@ -33,11 +33,13 @@ def graph(
     app = open_app()
     if not any(ToolRegistry in graph.capabilities for graph in load_agent(agent).graphs):
         raise InputSchema(f"Agent '{agent}' has no property graph. 'puntini' has.")
-    found, edges = asyncio.run(closing(app, app.property_graph(session, limit=limit + 1)))
+    found, all_edges = asyncio.run(closing(app, app.property_graph(session, limit=limit + 1)))
     nodes, shown = found[:limit], {(node.label, node.key) for node in found[:limit]}
-    edges = [edge for edge in edges if {(edge.start.label, edge.start.key), (edge.end.label, edge.end.key)} <= shown]
+    edges = [edge for edge in all_edges if {(edge.start.label, edge.start.key), (edge.end.label, edge.end.key)} <= shown]
     if len(found) > limit:
         print_error(f"There are more nodes: only the first {limit} are drawn. Fix: '--limit'.")
+    if len(all_edges) >= MAX_EDGES:
+        print_error(f"There are more edges: only the first {MAX_EDGES:,} are looked at.")
     data = {"nodes": [asdict(node) for node in nodes], "edges": [asdict(edge) for edge in edges]}
     if output is None and form == "json":
         print_json(data, indent=2)

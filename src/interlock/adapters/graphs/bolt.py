@@ -15,9 +15,10 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from pydantic import JsonValue
 
 from interlock.adapters.graphs.bolt_values import KEY, edge_of, node_of, shown, sought, stored, unresolved
-from interlock.adapters.graphs.guard import check_name, check_reading
-from interlock.adapters.graphs.steps import EdgeRef, Foreseen, edge_ref, foreseen, has, kept, node_ref, settled
-from interlock.capabilities.graph_store import AddNode, Change, Changed, Edge, Node, NodeRef, Rows
+from interlock.adapters.graphs.dialects import prepared
+from interlock.adapters.graphs.guard import check_name
+from interlock.adapters.graphs.steps import EdgeRef, Foreseen, at_least_one, edge_ref, foreseen, has, kept, node_ref, settled
+from interlock.capabilities.graph_store import AddNode, Change, Changed, Edge, KeptGraph, Node, NodeRef, Rows
 from interlock.errors import (
     CapabilityError,
     QueryTimeout,
@@ -90,7 +91,7 @@ class BoltGraphs:
         limit: int = 100,
     ) -> tuple[Node, ...]:
         """Find nodes, ordered by label and key."""
-        most = self._limited(limit)
+        most = at_least_one(limit)
         asked = properties or {}
         where = [f"n.{KEY} {'IS NOT NULL' if key is None else '= $key'}"]
         values: dict[str, JsonValue] = {} if key is None else {"key": key}
@@ -122,7 +123,7 @@ class BoltGraphs:
         self, graph: str, *, start: NodeRef | None = None, end: NodeRef | None = None, relationship: str | None = None, limit: int = 100
     ) -> tuple[Edge, ...]:
         """Find edges, ordered by start, relationship and end."""
-        most = self._limited(limit)
+        most = at_least_one(limit)
         where = [f"a.{KEY} {'= $a' if start else 'IS NOT NULL'}", f"b.{KEY} {'= $b' if end else 'IS NOT NULL'}"]
         values: dict[str, JsonValue] = {name: ref.key for name, ref in (("a", start), ("b", end)) if ref}
         of = f":{_quoted(relationship, 'relationship')}" if relationship is not None else ""
@@ -145,18 +146,27 @@ class BoltGraphs:
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
         """Ask in Cypher what only reads. The guard is what makes that so: not every server's reading sessions only read."""
-        check_reading(text, dialect="neo4j")
+        asked = prepared(text, dialect="neo4j")
         most = self._limited(limit)
 
         async def find(run: Any) -> Rows:
-            columns, records, more = await self._some(run, text, parameters, most)
+            columns, records, more = await self._some(run, asked.text, parameters, most)
             missing = unresolved(records)
             known: dict[str, tuple[str, str]] = {}
             if missing:
-                asked = f"MATCH (n) WHERE elementId(n) IN $ids RETURN elementId(n), head(labels(n)), n.{KEY}"
-                rows = await self._bounded(run, asked, {"ids": cast("JsonValue", sorted(missing))})
+                ends = f"MATCH (n) WHERE elementId(n) IN $ids RETURN elementId(n), head(labels(n)), n.{KEY}"
+                rows = await self._bounded(run, ends, {"ids": cast("JsonValue", sorted(missing))})
                 known = {identity: (label, key) for identity, label, key in rows}
             return Rows(columns=columns, rows=tuple(tuple(shown(value, known) for value in row) for row in records), more=more)
+
+        return await self._reading(graph, find)
+
+    async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
+        """Tell what these changes would come to. Nothing is written."""
+        seen = foreseen(changes)
+
+        async def find(run: Any) -> Changed:
+            return settled(changes, *await self._before(run, seen, holds=False))
 
         return await self._reading(graph, find)
 
@@ -179,6 +189,14 @@ class BoltGraphs:
         except Exception as error:
             raise self._typed(error, writes=True) from error
         return changed
+
+    async def graphs(self) -> tuple[KeptGraph, ...]:
+        """Refuse to list: which databases there are is the server's to say."""
+        raise StoreUnavailable("These graphs are databases of a server. List them there.")
+
+    async def delete(self, graph: str) -> None:
+        """Refuse to delete: all sessions may work on one database."""
+        raise StoreUnavailable(f"Graph '{graph:.100}' is database '{self._database(graph)}' of a server. Delete it there.")
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -221,11 +239,12 @@ class BoltGraphs:
             raise QueryTimeout(f"What was asked for has more than {self._max_bytes:,} bytes: ask for less.")
         return rows
 
-    async def _before(self, run: Any, seen: Foreseen) -> tuple[dict[NodeRef, Node], dict[EdgeRef, Edge]]:
-        """Read all that a step is about, and keep others from changing the nodes until it has ended."""
+    async def _before(self, run: Any, seen: Foreseen, *, holds: bool = True) -> tuple[dict[NodeRef, Node], dict[EdgeRef, Edge]]:
+        """Read all that a step is about; where it `holds` them, keep others from changing the nodes until it has ended."""
         nodes: dict[NodeRef, Node] = {}
         for label, keys in _grouped((ref.label, ref.key) for ref in seen.nodes).items():
-            text = f"UNWIND $rows AS k MATCH (n{_label(label)} {{{KEY}: k}}) SET n.{KEY} = n.{KEY} RETURN k, properties(n)"
+            held = f"SET n.{KEY} = n.{KEY} " if holds else ""
+            text = f"UNWIND $rows AS k MATCH (n{_label(label)} {{{KEY}: k}}) {held}RETURN k, properties(n)"
             async for key, properties in _each(run, text, keys):
                 node = node_of(label, key, properties)
                 nodes[node_ref(node)] = node
@@ -336,9 +355,7 @@ class BoltGraphs:
         return StoreUnavailable("The graph server fails.")
 
     def _limited(self, limit: int) -> int:
-        if limit < 1:
-            raise ToolInputInvalid(f"A limit of {limit} finds nothing: ask for one or more.")
-        return min(limit, self._max_rows)
+        return min(at_least_one(limit), self._max_rows)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Literal
@@ -26,9 +26,12 @@ __all__ = [
     "MAX_TOKENS",
     "QUANTIFIERS",
     "RESERVED",
+    "WRITING",
     "Dialect",
     "Kind",
     "Token",
+    "bare_words",
+    "cleaned",
     "is_name",
     "shown",
     "tokens",
@@ -68,6 +71,12 @@ _TOKEN: Final = re.compile(
 _JOINED = re.compile(r"""['"`]|[A-Za-z0-9_]|\.(?!\.)|[^\x00-\x7f]""")  # what may not stand right behind a number
 _AFTER_STRING = re.compile(r"""['"`A-Za-z0-9_]|[^\x00-\x7f]""")
 _AFTER_WORD = re.compile(r"""['"`]|[^\x00-\x7f]""")
+_BARE = re.compile(
+    r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`|//(?P<line>[^\n]*+)|/\*(?P<block>.*?)\*/|\$?(?P<word>[A-Za-z_][A-Za-z0-9_]*+)""",
+    re.DOTALL,
+)
+_HARMLESS = re.compile(r"[\w \t\r\n.,:!?()+=<>%&-]++")
+_WORD = re.compile(r"[A-Za-z_]+")
 _COMMENTS = ("//", "/*", "*/")
 
 
@@ -97,8 +106,8 @@ class Token:
     start: int
 
 
-def tokens(text: str) -> list[Token]:
-    """Split a query, with an END after the last token, or refuse it."""
+def tokens(text: str, *, writing: bool = False) -> list[Token]:
+    """Split a query, with an END after the last token, or refuse it. Words that write are only taken where it is `writing`."""
     _check_letters(text)
     found: list[Token] = []
     position = 0
@@ -109,7 +118,7 @@ def tokens(text: str) -> list[Token]:
         group, end = match.lastgroup, match.end()
         if group != "space":
             _check_end(text, group, position, end)
-            found.append(_token(_KINDS[group], match.group(), position))
+            found.append(_token(_KINDS[group], match.group(), position, FORBIDDEN - WRITING if writing else FORBIDDEN))
             if len(found) > MAX_TOKENS:
                 raise QueryDenied(f"The query has more than {MAX_TOKENS:,} words and signs: ask for less at a time.")
         position = end
@@ -117,6 +126,29 @@ def tokens(text: str) -> list[Token]:
         raise QueryDenied("The query is empty: write one reading query, such as MATCH (n) RETURN n LIMIT 10.")
     found.append(Token(Kind.END, "", "", len(text)))
     return found
+
+
+def bare_words(text: str) -> Iterator[str]:
+    """Give the words of a text that is Cypher or is meant to be, without texts in quotes, names in backticks and comments."""
+    for match in _BARE.finditer(text):
+        if match["word"]:
+            yield match["word"]
+
+
+def cleaned(text: str) -> str:
+    """Leave out comments and the ';' at the end.
+
+    A comment stays, and is refused, where it has a word that writes or a sign that some database could take for its end: what is left
+    out is what nobody could miss.
+    """
+
+    def without(match: re.Match[str]) -> str:
+        comment = match["line"] or match["block"]
+        if comment is None or not _HARMLESS.fullmatch(comment) or any(word.upper() in FORBIDDEN for word in _WORD.findall(comment)):
+            return match.group()
+        return " "
+
+    return re.sub(r"\s*;\s*\Z", "", _BARE.sub(without, text))
 
 
 def is_name(name: str) -> bool:
@@ -148,10 +180,10 @@ def _check_letters(text: str) -> None:
         raise QueryDenied(r"A query may not have '\u': write the character itself, or pass the text as a parameter.")
 
 
-def _token(kind: Kind, text: str, position: int) -> Token:
+def _token(kind: Kind, text: str, position: int, forbidden: frozenset[str]) -> Token:
     if kind is Kind.WORD:
         folded = text.upper()
-        if folded in FORBIDDEN:
+        if folded in forbidden:
             raise QueryDenied(f"A query only reads: it may not have '{shown(text)}'. If that is a name, put it in backticks.")
         return Token(kind, text, folded, position)
     if kind is Kind.PARAMETER and text[1:].upper() in FORBIDDEN:
@@ -207,6 +239,9 @@ FORBIDDEN: Final = _words(
     """
 )
 """Words that write, or reach out of the graph: they may stand nowhere but in a text or in backticks."""
+
+WRITING: Final = _words("CREATE DELETE DETACH MERGE REMOVE SET")
+"""Those of them that only write to the graph: a person may approve a query that has them."""
 
 RESERVED: Final = _words(
     """

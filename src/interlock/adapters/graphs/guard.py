@@ -20,6 +20,7 @@ __all__ = [
     "MAX_NODES",
     "MAX_SHORTEST",
     "MAX_TIMES",
+    "Reader",
     "check_name",
     "check_reading",
 ]
@@ -57,7 +58,7 @@ _FIRST = "A query begins with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN"
 
 def check_reading(text: str, *, dialect: Dialect = "neo4j") -> None:
     """Raise QueryDenied, with a sentence for whoever wrote the query, unless the text is one query that only reads."""
-    _Reader(cypher.tokens(text), dialect).statement()
+    Reader(cypher.tokens(text), dialect).statement()
 
 
 def check_name(name: str, what: str) -> str:
@@ -70,7 +71,7 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-class _Reader(Cursor):
+class Reader(Cursor):
     """Goes through a query once; each method takes what it is named for, and refuses anything else."""
 
     def __init__(self, tokens: list[Token], dialect: Dialect) -> None:

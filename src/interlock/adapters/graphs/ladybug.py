@@ -6,19 +6,24 @@ import asyncio
 import errno
 import functools
 import hashlib
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import JsonValue
 
-from interlock.adapters.graphs.guard import check_name, check_reading
-from interlock.adapters.graphs.ladybug_file import LadybugFile
+from interlock.adapters.graphs.dialects import prepared
+from interlock.adapters.graphs.guard import check_name
+from interlock.adapters.graphs.ladybug_file import TITLE, LadybugFile
+from interlock.adapters.graphs.steps import at_least_one
 from interlock.adapters.tools.threads import Threads
-from interlock.capabilities.graph_store import Change, Changed, Edge, Node, NodeRef, Rows
-from interlock.errors import StoreError, StoreFull, StoreUnavailable, ToolInputInvalid
+from interlock.capabilities.graph_store import Change, Changed, Edge, KeptGraph, Node, NodeRef, Rows
+from interlock.errors import NotInGraph, StoreError, StoreFull, StoreUnavailable
 
 __all__ = ["LadybugGraphs", "open_ladybug"]
 
@@ -26,6 +31,7 @@ T = TypeVar("T")
 _OPEN = 8  # files that are open at once, each in a process of its own
 _THREADS = 32
 _MUCH = 100  # changes of a step that is thought through in a thread, not to hold up the event loop
+_STEM = re.compile(r"[0-9a-f]{40}")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -64,7 +70,7 @@ class LadybugGraphs:
             check_name(label, "label")
         for name in properties or {}:
             check_name(name, "property")
-        most = self._limited(limit)
+        most = at_least_one(limit)
         return await self._with(graph, lambda file: file.nodes(label=label, key=key, properties=properties or {}, limit=most))
 
     async def edges(
@@ -76,18 +82,50 @@ class LadybugGraphs:
                 check_name(ref.label, "label")
         if relationship is not None:
             check_name(relationship, "relationship")
-        most = self._limited(limit)
+        most = at_least_one(limit)
         return await self._with(graph, lambda file: file.edges(start=start, end=end, relationship=relationship, limit=most))
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
         """Ask in Cypher what only reads."""
-        check_reading(text, dialect="ladybug")
+        asked = prepared(text, dialect="ladybug")
         most = self._limited(limit)
-        return await self._with(graph, lambda file: file.query(text, parameters, limit=most))
+        found = await self._with(graph, lambda file: file.query(asked.text, parameters, limit=most))
+        return replace(found, columns=asked.columns) if asked.columns and len(asked.columns) == len(found.columns) else found
 
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
         """Make these changes in their order, all or none."""
         return await self._with(graph, lambda file: file.apply(changes), size=len(changes))
+
+    async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
+        """Tell what these changes would come to. Nothing is written."""
+        return await self._with(graph, lambda file: file.preview(changes), size=len(changes))
+
+    async def graphs(self) -> tuple[KeptGraph, ...]:
+        """List the graphs by their names."""
+        return await self._threads.run(lambda: tuple(sorted(self._kept(), key=lambda one: one.name)))
+
+    async def delete(self, graph: str) -> None:
+        """Delete a graph with all that it has. Raises NotInGraph where there is none of that name."""
+        if not any(one.name == graph for one in await self.graphs()):
+            raise NotInGraph(f"There is no graph '{graph:.100}'.")
+        file = self._file(graph)
+        await file.baton.take()
+        await file.baton.lend(self._threads, functools.partial(self._remove, graph, file))
+
+    def _kept(self) -> Iterator[KeptGraph]:
+        for path in self._folder.glob("*.lbug"):
+            title, stat = path.with_suffix(TITLE), path.stat()
+            name = title.read_text(encoding="utf-8", errors="surrogatepass") if title.exists() else path.stem
+            yield KeptGraph(
+                name=name, size=stat.st_size, changed=datetime.fromtimestamp(stat.st_mtime, tz=UTC).isoformat(timespec="seconds")
+            )
+
+    def _remove(self, graph: str, file: LadybugFile) -> None:
+        try:
+            file.remove()
+        except OSError as error:
+            raise self._unusable(error) from error
+        self._leave(graph, file)
 
     async def aclose(self) -> None:
         """Close the files. One that is asked for later is opened again."""
@@ -139,6 +177,9 @@ class LadybugGraphs:
             if file is None:
                 name = hashlib.sha256(graph.encode("utf-8", "surrogatepass")).hexdigest()[:40]
                 path = self._folder / f"{name}.lbug"
+                untitled = self._folder / f"{graph}.lbug"
+                if _STEM.fullmatch(graph) and untitled.exists():  # a graph of before graphs had titles, by the name of its file
+                    path = untitled
                 file = LadybugFile(path, name=graph, timeout_s=self._timeout_s, max_bytes=self._max_bytes)
             self._files[graph] = file
             return file
@@ -164,6 +205,4 @@ class LadybugGraphs:
                 del self._files[graph]
 
     def _limited(self, limit: int) -> int:
-        if limit < 1:
-            raise ToolInputInvalid(f"A limit of {limit} finds nothing: ask for one or more.")
-        return min(limit, self._max_rows)
+        return min(at_least_one(limit), self._max_rows)

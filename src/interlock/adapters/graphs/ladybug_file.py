@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from interlock.adapters.graphs.tables import KEPT, KEY, Ends, Table, Tables, mer
 from interlock.adapters.graphs.transaction import Transaction
 from interlock.adapters.graphs.writing import Writing
 from interlock.capabilities.graph_store import Change, Changed, Edge, Node, NodeRef, Rows
-from interlock.errors import CapabilityError, InterlockError, QueryTimeout, SessionBusy
+from interlock.errors import CapabilityError, InterlockError, NotInGraph, QueryTimeout, SessionBusy, StoreCorrupt
 
-__all__ = ["LadybugFile"]
+__all__ = ["TITLE", "LadybugFile"]
+
+TITLE = ".title"
+"""How the file ends that has the name of a graph."""
 
 _PAGE = 500
 _PAUSE_S = 0.02  # between two looks at whether another process has closed the file
@@ -68,8 +72,24 @@ class LadybugFile:
         if self._path.exists():
             with self._path.open("r+b"):
                 self._path.chmod(0o600)
+        if not self._title.exists():
+            self._title.write_text(self._name, encoding="utf-8", errors="surrogatepass")
+            self._title.chmod(0o600)
         self._lodging = self._lodged(time.monotonic() + self._timeout_s)
         self._tables = Tables()
+
+    @property
+    def _title(self) -> Path:
+        """The file that has the name of the graph: the others have names made of it."""
+        return self._path.with_suffix(TITLE)
+
+    def remove(self) -> None:
+        """Delete the graph, in a thread that may wait for that. A file that cannot be read can be deleted too."""
+        with suppress(StoreCorrupt):
+            self.open()
+        self.close()
+        for file in self._path.parent.glob(f"{self._path.stem}.*"):
+            file.unlink(missing_ok=True)
 
     def _lodged(self, deadline: float) -> Lodging:
         while True:
@@ -115,6 +135,9 @@ class LadybugFile:
         asked: list[Statement] = [("BEGIN TRANSACTION READ ONLY", {}), (text, parameters, limit, self._max_bytes), ("ROLLBACK", {})]
         try:
             _, result, _ = await self._opened.run(asked, within=self._timeout_s)
+        except NotInGraph as error:
+            await self._opened.undo()
+            raise NotInGraph(f"{error.message} {self._tables.named_so()}".strip()) from error
         except InterlockError:
             await self._opened.undo()
             raise
@@ -138,6 +161,14 @@ class LadybugFile:
         changed = settled(changes, *_elements(sought, rows))
         await self._written(changed, self._transaction())
         return changed
+
+    async def preview(self, changes: tuple[Change, ...]) -> Changed:
+        """Tell what these changes would come to."""
+        seen = foreseen(changes)
+        await self._learn()
+        sought = [*self._sought_nodes(seen), *self._sought_edges(seen), *self._sought_around(seen)]
+        rows = await self._transaction().rows(*(asked for asked, _, _ in sought))
+        return settled(changes, *_elements(sought, rows))
 
     def _if_new(self, changes: tuple[Change, ...]) -> Changed | None:
         """Return what a small step comes to where nothing of it is there; None where it needs something, or the tables would change."""

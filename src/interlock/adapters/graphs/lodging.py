@@ -39,7 +39,10 @@ _PATH = re.compile(r"(?:/[^\s/'\"]+){2,}/?")
 _FULL = ("No space left", "Disk quota", "File too large", "Cannot write to file")
 _LOCKED = ("Could not set lock",)
 _CLOSED = ("Cannot open file", "ermission denied", "Read-only file system", "cannot be a directory", "open files")
-_MISSING = re.compile(r"Binder exception: (?:Table .* does not exist|Cannot find property)")
+_NO_TABLE = re.compile(r"Binder exception: Table (?P<name>.*) does not exist")
+_NO_PROPERTY = re.compile(r"Binder exception: Cannot find property (?P<name>.*) for ")
+_INTERNAL = re.compile(r"^(?:\w+ exception|\w*Error): |: expected rule \w+|\s*\(line: \d+, offset: \d+\).*$")
+"""What of an error is about ladybug: the kind of its exception, the rule of its grammar, and the query again."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,10 @@ class Lodging:
             return StoreFull(f"There is no room for more in graph '{self._name:.100}'.")
         if said.startswith("IO exception"):
             return StoreUnavailable(f"Graph '{self._name:.100}' cannot be read or written: {_reason(answer)}")
-        if _MISSING.match(said):
-            return NotInGraph(f"The graph has no such thing: {_reason(answer)}")
+        if table := _NO_TABLE.match(said):
+            return NotInGraph(f"The graph has no label or relationship '{table['name']:.64}'.")
+        if column := _NO_PROPERTY.match(said):
+            return NotInGraph(f"What is asked for has no property '{column['name']:.64}' in this graph.")
         return ToolInputInvalid(f"The query cannot be run: {_reason(answer)}")
 
 
@@ -152,5 +157,5 @@ def open_elsewhere(name: str) -> SessionBusy:
 
 def _reason(answer: Mapping[str, Any]) -> str:
     """Take from the database's error what a model can use: one line, without a place on the machine."""
-    line = _PATH.sub("...", " ".join(str(answer.get("reason", "")).split()))[:_MAX_REASON]
+    line = _INTERNAL.sub("", _PATH.sub("...", " ".join(str(answer.get("reason", "")).split())))[:_MAX_REASON]
     return re.sub(r"(?<![.?!])$", ".", line) if line else "the database does not say why."

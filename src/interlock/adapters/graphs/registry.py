@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeVar, cast
 
@@ -10,6 +11,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from interlock.adapters.graphs.guard import check_name
 from interlock.adapters.graphs.questions import MAX_NODES, Arguments, Key, Name, Question, ask, find_node, missing
+from interlock.adapters.graphs.writes import changes_of, is_writing
 from interlock.capabilities import ToolRequest
 from interlock.capabilities.graph_store import (
     AddEdge,
@@ -28,7 +30,7 @@ from interlock.capabilities.graph_store import (
 from interlock.capabilities.model import Tool
 from interlock.capabilities.registry import GraphToolResult
 from interlock.contract.values import reasons
-from interlock.errors import CapabilityError, MatchAmbiguous, NotInGraph, SessionBusy, StoreCorrupt, ToolInputInvalid
+from interlock.errors import ApprovalNeeded, CapabilityError, MatchAmbiguous, NotInGraph, SessionBusy, StoreCorrupt, ToolInputInvalid
 
 __all__ = ["GraphTools"]
 
@@ -88,7 +90,7 @@ class _QueryGraph(Question):
 
 
 class _CypherQuery(Arguments):
-    """Ask the graph in Cypher. Only what reads is let through; values go in `parameters`."""
+    """Ask the graph in Cypher; values go in `parameters`. A query that writes is run only after a person has approved it."""
 
     query: Annotated[str, Field(min_length=1, max_length=20_000)]
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
@@ -211,12 +213,14 @@ class GraphTools:
         wanted = _arguments(request)
         return wanted if isinstance(wanted, str) else None
 
-    async def call(self, graph: str, request: ToolRequest, *, approved: str = "", store: GraphStore) -> GraphToolResult:  # noqa: ARG002 - nothing that needs it yet
+    async def call(self, graph: str, request: ToolRequest, *, approved: str = "", store: GraphStore) -> GraphToolResult:
         """Call a tool. Whatever goes wrong is the error of the result, except what neither another call nor a person's answer can help."""
         wanted = _arguments(request)
         if isinstance(wanted, str):
             return GraphToolResult(tool=request.tool, error=wanted, code="tool_input_invalid")
         try:
+            if isinstance(wanted, _CypherQuery) and is_writing(wanted.query):
+                return await _write(store, graph, wanted, approved)
             result, changed = await _TOOLS[request.tool][1](store, graph, wanted)
         except (SessionBusy, StoreCorrupt):
             raise
@@ -234,6 +238,34 @@ class GraphTools:
         except CapabilityError as error:
             return GraphToolResult(tool="take_back", error=error.message, code=error.code, transient=error.transient)
         return GraphToolResult(tool="take_back", result={"changed": undone.count}, changed=undone)
+
+
+async def _write(store: GraphStore, graph: str, wanted: _CypherQuery, approved: str) -> GraphToolResult:
+    """Run a query that writes if a person has approved exactly this text; else tell what it would change."""
+    changes = await changes_of(store, graph, wanted.query, wanted.parameters)
+    text = approval_text(wanted.query, wanted.parameters)
+    if approved == text or not changes:
+        changed = await store.apply(graph, changes) if changes else Changed()
+        return GraphToolResult(tool="cypher_query", result={"changed": changed.count}, changed=changed)
+    would = await store.preview(graph, changes)
+    says = f"This Cypher writes, so a person has to approve it. It would {_told(would)}."
+    return GraphToolResult(tool="cypher_query", error=says, code=ApprovalNeeded.code, approval=text)
+
+
+def approval_text(query: str, parameters: Mapping[str, JsonValue]) -> str:
+    """Return what a person approves: the query and its parameters, exactly."""
+    return f"{query}\n{json.dumps(parameters, ensure_ascii=False, sort_keys=True)}" if parameters else query
+
+
+def _told(changed: Changed) -> str:
+    """Say what a change comes to: 'add 1 node and remove 2 edges'."""
+    parts = [
+        f"{verb} {count} {noun}{'' if count == 1 else 's'}"
+        for verb, what in (("add", "added"), ("change", "changed"), ("remove", "removed"))
+        for noun in ("node", "edge")
+        if (count := len(getattr(changed, f"{noun}s_{what}")))
+    ]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "change nothing"
 
 
 def _arguments(request: ToolRequest) -> Arguments | str:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from interlock.adapters.graphs.elements import batches
 from interlock.adapters.graphs.lodging import Asked
-from interlock.adapters.graphs.tables import KEY, Table, Tables, quoted
+from interlock.adapters.graphs.tables import KEPT, KEY, OURS, Table, Tables, quoted
 
 __all__ = ["Shown"]
 
@@ -60,7 +60,8 @@ class Shown:
 
     def _show(self, value: Any) -> JsonValue:
         if isinstance(value, list):
-            return [self._show(item) for item in cast("list[Any]", value)]
+            items = cast("list[Any]", value)
+            return [self._show(item) for item in (_names(items) if KEPT in items else items)]
         if not isinstance(value, dict):
             return value
         found = cast("dict[str, Any]", value)
@@ -68,7 +69,16 @@ class Shown:
             return self._known.get(_place(found["_ID"]))
         if set(found) == {"_NODES", "_RELS"}:
             return {"nodes": self._show(found["_NODES"]), "edges": self._show(found["_RELS"])}
+        if set(found) == {"offset", "table"}:
+            return f"{found['table']}:{found['offset']}"
+        if KEPT in found:  # all the columns of a node or an edge, by properties(n)
+            found = {name: item for name, item in found.items() if item is not None and not name.startswith(OURS)}
         return {name: self._show(item) for name, item in found.items()}
+
+
+def _names(items: list[Any]) -> list[Any]:
+    """Leave out what stands among the names of properties for us alone."""
+    return [item for item in items if not (isinstance(item, str) and item.startswith(OURS))]
 
 
 def _elements(table: Table, offsets: list[int]) -> Asked:

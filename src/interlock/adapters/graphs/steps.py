@@ -26,7 +26,7 @@ from interlock.capabilities.graph_store import (
 )
 from interlock.errors import NodeHasEdges, NotInGraph, ToolInputInvalid
 
-__all__ = ["EdgeRef", "Foreseen", "edge_ref", "foreseen", "has", "is_same", "kept", "node_ref", "read", "settled"]
+__all__ = ["EdgeRef", "Foreseen", "at_least_one", "edge_ref", "foreseen", "has", "is_same", "kept", "node_ref", "read", "settled"]
 
 T = TypeVar("T", Node, Edge)
 R = TypeVar("R")
@@ -50,6 +50,13 @@ class Foreseen:
     nodes: set[NodeRef] = field(default_factory=set[NodeRef])
     edges: set[EdgeRef] = field(default_factory=set[EdgeRef])
     around: set[NodeRef] = field(default_factory=set[NodeRef])
+
+
+def at_least_one(limit: int) -> int:
+    """Return a limit of what is asked for, or refuse one that would find nothing."""
+    if limit < 1:
+        raise ToolInputInvalid(f"A limit of {limit} finds nothing: ask for one or more.")
+    return limit
 
 
 def node_ref(node: Node) -> NodeRef:

@@ -16,12 +16,13 @@ from pydantic import JsonValue
 from interlock.adapters.graphs.steps import is_same, kept, read
 from interlock.capabilities.graph_store import Changed
 
-__all__ = ["KEPT", "KEY", "OLD", "Column", "Ends", "Table", "Tables", "kind_of", "merged", "quoted"]
+__all__ = ["KEPT", "KEY", "OLD", "OURS", "Column", "Ends", "Table", "Tables", "kind_of", "merged", "quoted"]
 
 KEY, KEPT = "key", "interlock_kept"
 OLD = "interlock_old_"
-_OURS = "interlock_"
+OURS = "interlock_"
 _INT64 = 2**63
+_NAMED = 30  # labels, or relationships, in a message
 _MOST = 256  # columns of a table; further properties are kept beside them
 Ends = tuple[str, str]
 """The tables of the nodes that edges go from and to."""
@@ -60,7 +61,7 @@ class Table:
 
     def takes(self, name: str) -> bool:
         """Tell whether there can be a column for a property."""
-        if name.lower() == KEY or name.lower().startswith(("_", _OURS)):
+        if name.lower() == KEY or name.lower().startswith(("_", OURS)):
             return False
         return self.column(name) is not None or (name.lower() not in self.columns and len(self.columns) < _MOST)
 
@@ -113,6 +114,13 @@ class Tables:
     def named(self, name: str) -> Table:
         """Return a table by the name that ladybug has for it."""
         return next(table for table in self._all() if table.name == name)
+
+    def named_so(self) -> str:
+        """Say which labels and relationships there are."""
+        if not self.nodes:
+            return "The graph is empty."
+        labels, relationships = (", ".join(sorted(some)[:_NAMED]) for some in (self.nodes, self.edges))
+        return f"Its labels are: {labels}." + (f" Its relationships are: {relationships}." if relationships else "")
 
     def ends(self, start: str, end: str) -> Ends | None:
         """Return the tables of two labels, if both have one."""

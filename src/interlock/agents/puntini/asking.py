@@ -119,10 +119,10 @@ async def ask(human: Human, question: Question) -> str | None:
         if choice == MORE:
             more = await human.ask(Question(text="What should I know?"))
             return None if more is None else more.strip()
+        if is_abort(choice or said):
+            return ABORT
         if choice is not None or not question.options or question.options == OPTIONS:
             return choice or said.strip()
-        if is_abort(said):
-            return ABORT
         text = f"'{said[:100]}' is none of the answers. {question.text}"
     return ABORT
 

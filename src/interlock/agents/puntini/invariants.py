@@ -90,12 +90,14 @@ async def raw_writes_are_refused(lab: Lab) -> Finding:
     for query in RAW:
         for observed in await lab.observe("Do it.", _simple("cypher_query", query=query), *[_query(query)] * 4, session="raw", **_ALONE):
             codes = {failure.error_type for failure in observed.result.state["failures"]}
-            if codes != {"query_denied"} or observed.result.state["done"]:
+            if not codes or not codes <= {"query_denied", "approval_needed"} or observed.result.state["done"]:
                 return Finding(False, f"'{query}' ended in {codes}")
     for observed in await lab.observe("Look.", _simple("query_graph"), session="raw"):
         if len(observed.result.state["done"][0].result["nodes"]) != 1:
             return Finding(False, "the graph was changed")
-    return Finding(True, f"{len(RAW)} queries that write, load or call are query_denied, and the graph is as it was")
+    return Finding(
+        True, f"{len(RAW)} queries that write, load or call were not run without a person's approval, and the graph is as it was"
+    )
 
 
 def _query(query: str) -> dict[str, Any]:
@@ -144,7 +146,7 @@ INVARIANTS: Sequence[Invariant] = (
     ),
     Invariant("a step that fails leaves the graph as it was, and a goal that is given up is taken back", a_step_is_whole),
     Invariant("a repeated add leaves the graph as it was", adding_twice_changes_once),
-    Invariant("Cypher that writes, loads or calls is refused", raw_writes_are_refused),
+    Invariant("Cypher that writes, loads or calls is not run where no person has approved it", raw_writes_are_refused),
     Invariant("unknown tools and wrong arguments are refused before a call", unknown_tools_are_not_called),
     Invariant("failures are bounded, and a person is asked", failures_are_bounded),
     Invariant("texts of a model that look like routing do not route", models_do_not_route),
