@@ -182,7 +182,7 @@ async def test_nothing_that_writes_ever_reaches_the_database_as_cypher(graph: Gr
         result = await GraphTools().call(
             graph.name,
             ToolRequest(tool="cypher_query", args={"query": text}),
-            approved="MATCH (n) DETACH DELETE n",
+            approved="yes",
             store=Seeing(graph.store),
         )
         assert result.error is not None or result.result == {"changed": 0}, text

@@ -86,13 +86,13 @@ async def adding_twice_changes_once(lab: Lab) -> Finding:
 
 async def raw_writes_are_refused(lab: Lab) -> Finding:
     """Let the model write Cypher."""
-    await lab.observe("Add.", _simple("add_node", label="Task", key="a"), session="raw")
+    await lab.observe("Add.", _simple("add_node", label="Task", key="a"), session="raw", **_ALONE)
     for query in RAW:
         for observed in await lab.observe("Do it.", _simple("cypher_query", query=query), *[_query(query)] * 4, session="raw", **_ALONE):
             codes = {failure.error_type for failure in observed.result.state["failures"]}
             if not codes or not codes <= {"query_denied", "approval_needed"} or observed.result.state["done"]:
                 return Finding(False, f"'{query}' ended in {codes}")
-    for observed in await lab.observe("Look.", _simple("query_graph"), session="raw"):
+    for observed in await lab.observe("Look.", _simple("query_graph"), session="raw", **_ALONE):
         if len(observed.result.state["done"][0].result["nodes"]) != 1:
             return Finding(False, "the graph was changed")
     return Finding(
