@@ -299,6 +299,16 @@ async def test_a_budget_that_is_used_up_ends_in_an_answer(desk: Desk, at_most: i
     assert (len(await desk.nodes()), len(done.state["done"])) == (at_most, at_most)
 
 
+async def test_a_turn_that_is_cut_short_says_what_it_has_done(desk: Desk):
+    goal = "Create a project Apollo with tasks Design and Build"
+    result = await desk.take(goal, max_steps=9)
+    assert (result.status, result.error and result.error.code) == ("error", "budget_exceeded")
+    assert "1. added Project Apollo\n2. added Task Design" in result.output
+    assert "Say the goal again" in result.output
+    assert (await desk.take(goal)).status == "success"
+    assert len(await desk.nodes()) == 3
+
+
 async def test_a_refusal_of_the_model_ends_in_an_answer(desk: Desk):
     result = await desk.take("Do it.", ModelRefused("It will not."), ModelRefused("It will not."))
     assert (result.status, result.path[-2:]) == ("success", ESCALATED)

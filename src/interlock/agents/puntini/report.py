@@ -174,12 +174,11 @@ def _properties(properties: Mapping[str, Any]) -> str:
 
 def _escalated(goal: str, escalation: EscalateContext, done: Sequence[Done]) -> Iterable[str]:
     """Say why the goal is not done, and what became of what it had changed."""
+    if escalation.goes_on and escalation.choice is None:
+        yield f"{escalation.reason} {escalation.error} Say 'continue' to go on."
+        return
     if escalation.goes_on:
-        yield (
-            f"{escalation.reason} {escalation.error} Say 'continue' to go on."
-            if escalation.choice is None
-            else f"You said: {escalation.choice.rstrip(' .')}."
-        )
+        yield f"You said: {str(escalation.choice).rstrip(' .')}. The next run of this goal goes on with that."
         return
     if escalation.choice == ABORT:
         yield f"Given up, as you said: '{goal}'."
