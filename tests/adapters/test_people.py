@@ -103,6 +103,7 @@ def test_options_are_listed_with_how_to_answer():
         ("Task:Design", "Task Design"),
         ("design", None),
         ("person", "Person Design"),
+        ("the person, please. Thank you!", "Person Design"),
         ("", None),
         ("the", None),
         ("set the status of the task to done", None),

@@ -740,7 +740,7 @@ async def test_the_answer_says_what_changed_failed_and_was_taken_back():
     assert "stays in the graph. It could not be taken back: It is locked." in stays
     assert "taken back:\n" not in stays
     given_up = await answered(escalation=context.model_copy(update={"taken_back": False, "choice": ABORT}))
-    assert given_up == "Given up, as you said: 'Add a and b.'.\nNothing was changed."
+    assert given_up == "Given up: 'Add a and b.'.\nNothing was changed."
 
 
 async def test_a_goal_that_is_not_done_yet_says_what_is_left_and_how_to_go_on():

@@ -38,6 +38,9 @@ _LEADING = frozenset(
 )
 """Words that may stand before what is chosen."""
 
+_TRAILING = frozenset(["please", "thanks", "thank", "you"])
+"""Words that may stand behind it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
@@ -53,6 +56,8 @@ class Question:
         'Task', 'the task' and 'I mean Task:Design.' all mean 'Task Design', unless another option is a task too.
         """
         words = _words(said)
+        while len(words) > 1 and words[-1] in _TRAILING:
+            words = words[:-1]
         while words:
             found = self._called(" ".join(words))
             if found is not None:

@@ -181,7 +181,7 @@ def _escalated(goal: str, escalation: EscalateContext, done: Sequence[Done]) -> 
         yield f"You said: {str(escalation.choice).rstrip(' .')}. The next run of this goal goes on with that."
         return
     if escalation.choice == ABORT:
-        yield f"Given up, as you said: '{goal}'."
+        yield f"Given up: '{goal}'."
     elif escalation.left_out:
         yield f"Left out, as you said: {escalation.left_out}."
     else:
