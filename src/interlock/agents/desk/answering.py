@@ -56,8 +56,17 @@ def _paired(goal: Goal, results: Sequence[Found]) -> list[tuple[Line, Found]]:
         if line.get("prefer") and is_part and not found["count"]:
             pairs.append((cast("Line", {name: value for name, value in line.items() if name != "prefer"}), alone))
         else:
-            pairs.append((line, found))
+            pairs.append(_with_number(line, found))
     return pairs
+
+
+def _with_number(line: Line, found: Found) -> tuple[Line, Found]:
+    """Take a number after a name for the quantity where no product has it in its name."""
+    nearest, maybe = cast("Found", found.get("nearest") or {}), line.get("maybe")
+    if found["count"] or maybe is None or nearest.get("without") != [str(maybe)]:
+        return line, found
+    name = " ".join(word for word in _wanted(line).split() if word != str(maybe))
+    return {**line, "product": name, "quantity": maybe}, nearest
 
 
 def _row(product: Found) -> str:
@@ -197,11 +206,6 @@ def _resolved(goal: Goal, at: int, line: Line, found: Found) -> tuple[Found, int
     """Find the one product that a line of an order means, and how many; or what to ask."""
     products, number = _exact(line, found), line.get("quantity")
     if not found["count"]:
-        nearest = cast("Found", found.get("nearest") or {})
-        maybe = line.get("maybe")
-        if maybe is not None and nearest.get("without") == [str(maybe)]:
-            name = " ".join(word for word in _wanted(line).split() if word != str(maybe))
-            return _resolved(goal, at, {**line, "product": name, "quantity": maybe}, nearest)
         told, near = _missing(line, found)
         told = told.removesuffix(" Ask “What do you sell?” to see what there is.")
         return _ask_product(goal, at, line, told, near)

@@ -145,6 +145,9 @@ def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
         lines = _shared_budget(text, parts, shown)
     else:
         lines = [line_of(part, shown) for part in parts]
+    for line, before in zip(lines[1:], lines, strict=False):  # "bulbs, five of them"
+        if line.get("quantity") and not line.get("product") and "sku" not in line and not before.get("quantity"):
+            before["quantity"] = line.get("quantity")
     for at in range(1, len(lines)):  # "two black pens and a red one": a red pen
         if re.search(r"\bones?\b", parts[at]) and lines[at].get("product"):
             lines[at]["prefer"] = lines[at - 1].get("product", "")

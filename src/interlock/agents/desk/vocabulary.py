@@ -40,7 +40,7 @@ TOPICS = tuple((re.compile(rf"\b(?:{_any(topic['words'])})\b"), str(topic["searc
 
 LEAVE = pattern_of(
     "leave",
-    before=r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just)\W+)*",
+    before=r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just|i want to|i(?:'d| would) like to|(?:can|could) (?:i|you))\W+)*",
     after=r"(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*",
 )
 """A message by which a customer drops something, and nothing else."""

@@ -29,6 +29,7 @@ def normalised(text: str) -> str:
     """Write a message in lower case, with plain apostrophes, single spaces and whole words."""
     plain = unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
     plain = _SHORT_WORD.sub(lambda found: SPELLING[found[0]], plain)
+    plain = re.sub(r"(?<=\d)x(?=\d)", " x ", plain)
     return " ".join(re.sub(r"(?<=\d)(?=(?:cm|mm|pcs|tiers?|drawers?|sheets?)\b)", " ", plain).split())
 
 
