@@ -111,6 +111,8 @@ def _meant(measure: Measure, reading: Reading) -> Measure:
 def _counting(asked: Measure, reading: Reading) -> tuple[str, ...]:
     if asked == "customers" and reading.measures == ("buyers",) and not reading.bought:
         return ("I count customers who placed an order in that time or of that kind.",)
+    if any(one.group == "status" and "shipped" in one.values and not one.is_not for one in reading.filters):
+        return ("'shipped' is the status of orders that are on their way: those that were delivered since are not in it.",)
     return ()
 
 

@@ -193,7 +193,7 @@ _TOPS = {
     "asc": "bottom|worst|smallest|lowest|least|fewest|weakest|minimum|min|poorest",
 }
 _TOPS_OF_UNITS = {
-    "desc": "best selling|best-selling|bestselling|top selling|top-selling|best sellers|bestsellers|bestseller|best seller|most popular|most sold|"
+    "desc": "top sellers|top seller|best selling|best-selling|bestselling|top selling|top-selling|best sellers|bestsellers|bestseller|best seller|most popular|most sold|"
     "sells best|sold best|sell best|sells most|sold most|sell most|sold the most|sells the most|sell the most|sold the best|most bought|"
     "bought most|most often bought|most purchased",
     "asc": "worst selling|worst-selling|least popular|least sold|sells worst|sold worst|sell worst|sold the least|sells the least|sell the least|slowest selling",
@@ -208,7 +208,7 @@ UNTOLD = frozenset(
     has have having hello help hey hi how i if in instead into is just kindly know let lets like look looking looks made make makes many may maybe me mean much my
     need needed numbers of oh ok okay on only our out output over overall perhaps please pls plz provide pull put quick quickly really report right same see seen shop
     should show shown so some somebody something stats statistics still sum tell thank thanks the their then time times together too total totals totally us
-    value values via want wanted was way we well were whole will wish with within wonder wondering would you your whats question questions brings bring brought generates generating reached achieved amount amounts number count far
+    value values via want wanted was way we well were whole will wish with within wonder wondering would you your whats question questions receive received brings bring brought generates generating reached achieved amount amounts number count far
     """.split()  # noqa: SIM905 - a list of it would take a screen
 )
 

@@ -28,6 +28,7 @@ _PLURALS = frozenset({"countries", "cities", "categories", "statuses"}) | {
     f"{one}s"
     for one in ("product", "customer", "month", "quarter", "week", "day", "year", "channel", "segment", "order", "coupon", "client")
 }
+_MOST = frozenset({"most", "least", "fewest"})
 _DEFAULT_TOP = 5
 _MOST_TOP = 1000
 _FOLLOWS = re.compile(
@@ -219,10 +220,15 @@ class _Reader:
         elif item.kind == "top of price":
             self._add("measures", "price")
         named = [at for at, one in enumerate(self._items) if one.kind == "group" or (one.kind == "measure" and one.words == "orders")]
+        if item.words in _MOST:  # "most orders" are many orders, and no order of its own
+            named = [at for at in named if at - 1 not in self._used or self._is(at - 1, "word", "which")]
         near = [at for at in named if at - 1 in self._used or self._is(at - 1, "word", "which") or self._is(at + 1, "word", "which")]
         near = near or ([at for at in named if not self._is(at - 1, "word", "by")] if item.kind != "top" else [])
         if not near and not any(self._is(at - 1, "word", "by") for at in named):
-            return
+            if item.kind == "top":
+                self._used.difference_update(found)  # the top of what is not said
+                return
+            self._add("groups", "product")
         plural = True
         if near:
             noun = self._items[near[0]]
@@ -249,7 +255,8 @@ class _Reader:
                     self._used.update(range(following, joined))
                     following = joined
             named = at + 2 if self._is(at + 1, "word", "count") else at + 1
-            if any(self._is(named, kind) for kind in (*_VALUES, "measure", "stated", "period", "every")):
+            is_ratio = self._is(named, "measure") and self._items[at].words.split()[-1] in {"per", "each", "every"}
+            if not is_ratio and any(self._is(named, kind) for kind in (*_VALUES, "measure", "stated", "period", "every")):
                 self._used.add(at)
         for at in self._positions("every"):
             self._used.add(at)
@@ -361,7 +368,11 @@ class _Reader:
         """Tell whether a noun only says of what another figure is: 'revenue of cancelled orders', 'revenue from business customers'."""
         others = [one for near, one in enumerate(self._items) if near != at and one.kind == "measure"]
         before = at - 1
-        while (item := self._at(before)) is not None and (item.kind in _VALUES or self._is(before, "word", "not", "count")):
+        while (item := self._at(before)) is not None and (
+            item.kind in _VALUES
+            or self._is(before, "word", "not", "count")
+            or (self._is(before, "word", "and") and before + 1 < at and self._items[before - 1].kind in _VALUES)
+        ):
             before -= 1
         is_joined = self._is(before, "word", "and", "versus") or self._is(at + 1, "word", "and", "versus")
         return bool(others) and not is_joined
@@ -376,12 +387,8 @@ class _Reader:
             is_listed = any(self._is(near, "word", "which", "list") for near in (at - 1, at - 2)) or at == 0
             is_listed = is_listed and not self._made["groups"]
             if noun.value in _NOUNS and not (is_listed and not is_counted and noun.value == "product" and not self._made["measures"]):
-                if noun.value == "order" and self._made["measures"]:
-                    self._used.add(at)  # the value of an order, the orders of a customer
-                elif noun.value == "customer" and (set(self._made["measures"]) & {"signups", "buyers", "idle"} or self._qualifies(at)):
-                    self._used.add(at)
-                else:
-                    self._used.add(at)
+                self._used.add(at)
+                if not self._is_label(at):
                     self._add("measures", _NOUNS[noun.value])
             elif is_counted and not self._made["measures"]:
                 self._used.add(at)
@@ -389,6 +396,17 @@ class _Reader:
             elif is_listed and not self._made["measures"] and not self._made.get("counted"):
                 self._used.add(at)
                 self._made["listed"] = noun.value
+
+    def _is_label(self, at: int) -> bool:
+        """Tell whether a noun only names what a figure is about: the value of an order, the revenue from business customers."""
+        measures = set(self._made["measures"])
+        match self._items[at].value:
+            case "order":
+                return bool(measures)
+            case "product":
+                return self._qualifies(at) and not self._made["groups"]
+            case _:
+                return bool(measures & {"signups", "buyers", "idle"}) or self._qualifies(at)
 
     def _read_words(self) -> None:
         """Use the words that say how a figure is meant."""
