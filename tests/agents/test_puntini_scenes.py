@@ -63,7 +63,7 @@ async def test_scene_7_a_store_that_always_fails_is_a_persons_business_and_the_g
     for replies in ((simple("add_node", label="Task", key="a"),), (many("a"), final("add_node", label="Task", key="a")), ()):
         desk.store.applied.clear()
         desk.waited.seconds.clear()
-        result = await desk.take("Create a task Later", *replies)
+        result = await desk.take("Create a task Design", *replies)
         assert result.path[-2:] == ESCALATED
         assert codes(result) == ["store_unavailable"] * 2
         assert (len(desk.store.applied), desk.waited.seconds) == (2, [PAUSE_S])
