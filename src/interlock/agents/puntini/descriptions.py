@@ -29,6 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 _ANY = frozenset({"node", "thing", "entity", "element", "object", "item"})
+_EDGES = frozenset({"edge", "relationship", "relation", "connection", "link"})
 _STATES = frozenset({"open", "test", "release", "plan"})
 _NO_VALUE = frozenset(
     [
@@ -132,6 +133,8 @@ def plain_label(words: list[str], said: Said) -> str | None:
     """Read what nodes are called: one word, or words that are known to be one label; None is any."""
     if len(words) == 1 and singular(words[0].casefold()) in _ANY:
         return None
+    if singular(words[-1].casefold()) in _EDGES:
+        fail(f"I do not list '{shown(words, said)}' by themselves. Say 'show the connections of Ada'.")
     if len(words) == 1 and ((not words[0].isalpha() and words[0].isascii()) or words[0].casefold() in RELATION_VERBS - LABELS):
         fail(f"which label is '{shown(words, said)}'?")
     if (

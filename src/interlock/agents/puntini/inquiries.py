@@ -123,7 +123,10 @@ _ABOUT = "describe|about|tell_me_about|tell_me_more_about|what_do_you_know_about
 _THERE = "in_the_graph|you_have|we_have|i_have|there_is|you_know"
 
 INQUIRIES: tuple[Pattern, ...] = patterns(
-    (_count_edges, f"how_many {_EDGES} are_there|exist|do_we_have|are_in_the_graph? in_the_graph?"),
+    (
+        _count_edges,
+        f"how_many|count|count_all|number_of|the_number_of the|all? {_EDGES} are_there|exist|do_we_have? in_the_graph?",
+    ),
     (_age, "how_old is|are {nodes:nodes}"),
     (_count, "how_many|count|count_all|number_of|the_number_of|what_is_the_number_of the|all|of_the|different? {which:asked}"),
     # yes or no

@@ -12,7 +12,7 @@ from interlock.agents.puntini.clauses import clause_reader
 from interlock.agents.puntini.patterns import Unread
 from interlock.agents.puntini.sentences import MAX_LENGTH, is_cypher, sentences, set_aside, unreadable
 from interlock.agents.puntini.small_talk import is_courtesy, outside, small_talk
-from interlock.agents.puntini.words import Ref, Said, refs_of, shown
+from interlock.agents.puntini.words import VERBS, Ref, Said, refs_of, shown
 
 __all__ = ["EXAMPLES", "MAX_CALLS", "Reading", "read_goal", "which_is_meant"]
 
@@ -31,6 +31,7 @@ EXAMPLES = (
 """What can be said."""
 
 _MOST_WORDS = 200
+_ASKING = frozenset({"how", "who", "what", "which", "is", "are", "does", "do", "whose"})
 _PRONOUNS = frozenset({"it", "its", "them", "their", "both"})
 _JOINING = frozenset({"and", ",", "then", "also", "please", "&"})
 
@@ -111,11 +112,23 @@ def _clauses(words: list[str], known: Said) -> list[Clause]:
             return [clause]
         begin = next(n for n in range(end, len(words)) if words[n].casefold() not in _JOINING)
         try:
-            return [clause, *_clauses(words[begin:], known)]
+            return [clause, *_following(clause, words[begin:], known)]
         except Unread as error:
             known.last = before
             problem = str(error) if len(words) - begin > 1 else problem
     raise Unread(problem)
+
+
+def _following(clause: Clause, words: list[str], known: Said) -> list[Clause]:
+    """Read what comes behind a clause. Behind a command it is no question unless it begins like one: 'remove Ada's age and Bob's age'."""
+    more = _clauses(words, known)
+    if _is_question(more[0]) and not _is_question(clause) and words[0].casefold() not in _ASKING | VERBS:
+        raise Unread(f"I did not understand '{shown(words, known)}': what is to be done with it?")
+    return more
+
+
+def _is_question(clause: Clause) -> bool:
+    return all(call.tool in {"query_graph", "cypher_query"} for call in clause.calls)
 
 
 def _joints(words: list[str]) -> list[int]:

@@ -122,6 +122,9 @@ def after_be(words: list[str], said: Said) -> Relation:
         fail(f"what does '{shown(words, said)}' mean?")
     if low[-1] == "by" and low[0] in _PARTICIPLES and len(low) == 2:  # noqa: PLR2004 - 'managed by'
         return Relation(third_person(_PARTICIPLES[low[0]]).upper(), is_passive=True)
+    if low[0].endswith("ing"):
+        base = next((base for base in (low[0][:-3], f"{low[0][:-3]}e") if base in RELATION_VERBS), None)
+        return _active(base, low[1:]) if base is not None else fail(f"what does '{shown(words, said)}' mean?")
     name = relationship_of(low, said)
     if name in _CONNECTED:
         return CONNECTED

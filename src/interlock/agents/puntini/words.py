@@ -31,7 +31,7 @@ def _words(text: str) -> frozenset[str]:
 _MARK = re.compile("[\ue000-\uf8ff]")
 FUNCTION_WORDS = _words(
     """
-    ' 's , = : & < > a about above according after again against all also although am among an and another any anybody anything are
+    ' 's , = : & < > a about above according after again against all also although am among an and another any anybody anyone anything are
     around as at be because been before being below between both but by called can cannot could did do does doesn't don't during each
     either else ever every exist exists everybody everyone everything except few for from graph had has have having he her hers him his
     how however i if in instead into is isn't it its itself might shall she just later less like many may maybe me mine more most much
