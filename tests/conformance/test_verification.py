@@ -254,8 +254,8 @@ def test_the_compiled_graph_of_sam_is_the_rows():
 async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pytest.MonkeyPatch, taken: int):
     """Its picture is right: it is drawn from the targets that it was handed."""
 
-    def misled(graph: Graph, node: Node, loose: Any) -> Any:
-        real = runnable(graph, node, loose)
+    def misled(graph: Graph, node: Node, loose: Any, native: Any) -> Any:
+        real = runnable(graph, node, loose, native)
 
         async def run(state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Command[str]:
             command = await real(state, runtime, config)

@@ -12,7 +12,6 @@ from interlock import END, Graph, Outcome, node
 from interlock.contract.node import Node, Step
 from interlock.engine.direct import DirectGraph
 from interlock.engine.langgraph import LangGraphGraph
-from interlock.engine.native import Tell
 
 
 def added(log: list[str], new: list[str]) -> list[str]:
@@ -39,7 +38,7 @@ async def take_step(taken: Node, state: Mapping[str, Any]) -> Step:
     return taken.settle(await taken.run(*taken.read(state)))
 
 
-async def loose(taken: Node, state: Mapping[str, Any], _: Tell | None) -> Step:
+async def loose(taken: Node, state: Mapping[str, Any], *_: object) -> Step:
     return await take_step(taken, state)
 
 
