@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from interlock.adapters.tools.databases import build, reading, translated
-from interlock.adapters.tools.words import content
+from interlock.adapters.tools.words import DEFINING, content
 from interlock.errors import StoreCorrupt, StoreUnavailable
 
 __all__ = ["ARTICLES", "DOCUMENTS", "MAX_ARTICLES", "MAX_BYTES", "MAX_FILES", "MAX_PASSAGE", "Collection", "Knowledge"]
@@ -111,9 +111,14 @@ class Knowledge:
 
     def search(self, query: Query) -> dict[str, JsonValue]:
         """Search: the title and the best passage of those texts that have most words of the query."""
-        asked = content(query)[:_MAX_WORDS]
+        asked = self._asked(query)[:_MAX_WORDS]
         count, found = self._look(asked) if asked else (0, [])
         return {"query": query, "count": count, f"{self._collection.one}s": found}
+
+    def _asked(self, query: str) -> list[str]:
+        """Leave out the words that only ask for a meaning: weighed as rare ones they would hide the page that has it."""
+        asked = content(query)
+        return [word for word in asked if word not in DEFINING] or asked if self._collection.weighs_words else asked
 
     def _look(self, asked: Sequence[str]) -> tuple[int, list[JsonValue]]:
         what = self._collection.what

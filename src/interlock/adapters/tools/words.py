@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["ASKING", "STOP", "beginning", "content", "forms", "words"]
+__all__ = ["ASKING", "DEFINING", "STOP", "beginning", "content", "forms", "words"]
 
 _WORD = re.compile(r"([^\W_]+)(?:'(?:s|t|re|ve|ll|d|m)\b)?")
 _LEAST = 4  # letters of a word that may be a plural: "bus" and "gas" are none
@@ -22,8 +22,17 @@ available availability buy carry cheap cost costs currently expensive find item 
 prices priced product products purchase search sell selling show stock stocked today
 """
 
+_DEFINING = """
+applied applies apply calculate calculated calculates calculating called compute computed computes consider considered counted counts define
+defined defines defining definition definitions exactly explain handled happen happens mean meaning means meant measured often qualifies
+qualify treated understand understood work works
+"""
+
 STOP = frozenset(_STOP.split())
 """Words that say nothing about what is looked for."""
+
+DEFINING = frozenset(_DEFINING.split())
+"""Words that ask what something means or how it is done. A page about it need not have them."""
 
 ASKING = frozenset(_ASKING.split())
 """Words that ask for something about a product, where they are not part of its name."""

@@ -55,6 +55,16 @@ _SELECTED: dict[Measure, tuple[str, str, str]] = {
     "margin": (f"ROUND(100 * SUM({_VALUE} - i.quantity * p.cost) / SUM({_VALUE}), 2)", "gross_margin_percent", "Gross margin"),
     "price": ("MAX(p.price)", "price_eur", "List price"),
 }
+_SHARED = frozenset({"revenue", "net", "orders", "units"})
+_PORTIONS: dict[Measure, str] = {
+    "revenue": f"ROUND(SUM({{}}{_VALUE}{{}}), 2)",
+    "net": f"ROUND(SUM({{}}{_VALUE}{{}}), 2)",
+    "orders": "COUNT(DISTINCT {}o.order_id{})",
+    "units": "SUM({}i.quantity{})",
+    "customers": "COUNT(DISTINCT {}c.customer_id{})",
+    "products": "COUNT(DISTINCT {}p.product_id{})",
+}
+_RATES: dict[Filter, Measure] = {Filter("status", ("returned",)): "returns", Filter("status", ("cancelled",)): "cancellations"}
 _COLUMNS: dict[Group, str] = {
     "country": "c.country",
     "city": "c.city",
@@ -84,6 +94,8 @@ def figures(reading: Reading) -> list[Figure]:
     if reading.listed is not None or reading.counted is not None:
         return [_listing(reading)]
     measures = reading.measures
+    if not measures and reading.judged and reading.groups:
+        raise CannotRead(f"{reading.judged.capitalize()} by what? For example by revenue, orders or units sold. I know {FIGURES}.")
     if not measures and reading.top is not None and reading.groups:
         measures = ("revenue",)
     elif not measures and reading.bought and reading.filters:
@@ -92,7 +104,7 @@ def figures(reading: Reading) -> list[Figure]:
         raise CannotRead(f"Which figure would you like? I know {FIGURES}.")
     made: list[Figure] = []
     for measure in measures:
-        readings = _separate(replace(reading, measures=(_meant(measure, reading),)))
+        readings = _separate(_as_rate(replace(reading, measures=(_meant(measure, reading),))))
         made += [_figure(one, (*notes, *_counting(measure, one))) for one in readings]
     return made
 
@@ -106,6 +118,19 @@ def _meant(measure: Measure, reading: Reading) -> Measure:
     if measure == "customers" and (reading.bought or by_orders):
         return "buyers"
     return "units" if measure == "products" and reading.bought else measure
+
+
+def _is_portion(reading: Reading) -> bool:
+    """Tell whether the filters say which part of a whole is meant: "what percentage of orders came from the web"."""
+    return reading.shares and not reading.groups and reading.top is None and bool(reading.filters)
+
+
+def _as_rate(reading: Reading) -> Reading:
+    """Take the share of orders that were returned or cancelled for the rate that the handbook defines."""
+    if _is_portion(reading) and reading.measures == ("orders",) and len(reading.filters) == 1:
+        rate = _RATES.get(reading.filters[0])
+        return reading if rate is None else replace(reading, measures=(rate,), filters=(), shares=False)
+    return reading
 
 
 def _counting(asked: Measure, reading: Reading) -> tuple[str, ...]:
@@ -123,6 +148,7 @@ def _with_years(reading: Reading) -> Reading:
     for one in reading.periods:
         periods += [one.in_year(year) for year in years] if one.start is None else [one]
     if reading.changes:
+        periods = [end for one in periods for end in one.ends or (one,)]
         if len(periods) == 1 and (earlier := periods[0].before()) is not None:
             periods = [earlier, *periods]
         if len(periods) != 2 or reading.groups:  # noqa: PLR2004 - from one to the other
@@ -141,6 +167,8 @@ def _contiguous(periods: Sequence[Period]) -> Period | None:
 
 def _separate(reading: Reading) -> list[Reading]:
     """Give several values of one kind a row each, and several periods a table each where there are groups."""
+    if _is_portion(reading):
+        return [reading]
     groups = list(reading.groups)
     for one in reading.filters:
         if len(one.values) > 1 and not one.is_not and one.group not in groups:
@@ -186,12 +214,24 @@ def _check(measure: Measure, reading: Reading) -> None:
         )
     if measure == "price" and "product" not in groups:
         raise CannotRead("Of which products? Ask for the most expensive or the cheapest ones, or for the price by product.")
-    if reading.shares and (
-        not groups or measure not in {"revenue", "net", "orders", "units"} or reading.top is not None or len(reading.groups) > 1
-    ):
-        raise CannotRead("A share of what? For example: share of revenue by country in 2025.")
+    if reading.shares:
+        _check_share(measure, reading)
     if {"customer", "order"} & groups and reading.top is None:
         raise CannotRead("There are thousands of those. Do you mean the top few, for example the top 10 customers by revenue?")
+
+
+def _check_share(measure: Measure, reading: Reading) -> None:
+    """Refuse a share where it is not clear of which whole it is one."""
+    if _is_portion(reading):
+        is_clear = measure in _PORTIONS and len(reading.filters) == 1
+    else:
+        shared = set(reading.groups) & {one.group for one in reading.filters}
+        is_clear = measure in _SHARED and len(reading.groups) == 1 and not shared and reading.top is None
+    if not is_clear:
+        raise CannotRead(
+            f"A share of what? I understood: {_described(measure, replace(reading, shares=False))}. "
+            "I can give the share of each group, or of one: share of revenue by country in 2025, or percentage of orders from the web."
+        )
 
 
 def _within(period: Period, data: tuple[dt.date, dt.date]) -> tuple[Period, tuple[str, ...]]:
@@ -220,7 +260,10 @@ def _query(measure: Measure, reading: Reading, period: Period | None, *, labelle
     if labelled and period is not None:
         columns = [f"'{_sortable(period)}' AS period", *columns]
     selected = [*columns, f"{value} AS {alias}"]
-    if reading.shares:
+    if _is_portion(reading):
+        of_it = _PORTIONS[measure].format(f"CASE WHEN {_condition(reading.filters[0])} THEN ", " END")
+        selected = [*columns, f"{of_it} AS {alias}", f"{value} AS all_{alias}", f"ROUND(100 * {of_it} / {value}, 2) AS share_percent"]
+    elif reading.shares:
         selected.append(f"ROUND(100 * {value} / SUM({value}) OVER (), 2) AS share_percent")
     where = " AND ".join(_conditions(measure, reading, period, day))
     query = f"SELECT {', '.join(selected)} FROM {_tables(measure, reading)}{f' WHERE {where}' if where else ''}"  # noqa: S608 - words of ours
@@ -267,7 +310,7 @@ def _conditions(measure: Measure, reading: Reading, period: Period | None, day: 
         made.append("o.coupon IS NOT NULL")
     if period is not None:
         made.append(f"{day} >= DATE '{period.start}' AND {day} < DATE '{period.end}'")
-    return [*made, *(_condition(one) for one in reading.filters)]
+    return made if _is_portion(reading) else [*made, *(_condition(one) for one in reading.filters)]
 
 
 def _condition(one: Filter) -> str:

@@ -62,7 +62,7 @@ _MEASURES: dict[Measure, str] = {
     "revenue figures|sales figures|sales numbers|order value|total order value|value of orders|sales volume|how much did we sell|"
     "how much did we earn|how much did we make|how much have we sold|how much have we earned|how much have we made|how much was sold|"
     "how much money did we make|how much money did we earn|how much money have we made|money did we make|money did we earn|"
-    "how much did we take|did we turn over|how much did we turn over|we sold for|how much was earned|how much money came in",
+    "spend|spent|spending|how much did we take|did we turn over|how much did we turn over|we sold for|how much was earned|how much money came in",
     "net": "net revenue|net revenues|net sales|net turnover|net earnings|net income",
     "average": "average order value|average order size|average order|average basket value|average basket|average basket size|aov|mean order value|"
     "average value of an order|average value per order|average revenue per order|revenue per order|sales per order|mean basket|"
@@ -182,7 +182,8 @@ _WORKING: dict[str, str] = {
     "which": "which|what|who is our|who are our|who is the|who are the",
     "list": "list|name|list all|all the|show all|all",
     "count": "how many|number of|count|count of|how many different",
-    "sold": "spent|spend|sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
+    "amount": "how much|how much money",
+    "sold": "sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
     "ordered": "ordered|placed|place|placed an order|made an order|made a purchase|have ordered|who ordered|have bought|bought something|bought anything|"
     "ordered something|ordered anything|placed orders",
     "joined": "signed up|sign up|registered|joined|opened an account|created an account|register|join",

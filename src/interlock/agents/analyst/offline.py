@@ -12,8 +12,9 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, JsonValue
 
 from interlock.agents.analyst.figures import CannotRead, figures
+from interlock.agents.analyst.following import ASKING, continues, followed_up
 from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary, WantedCall
-from interlock.agents.analyst.reading import Reading, followed_up, read
+from interlock.agents.analyst.reading import Reading, read
 from interlock.agents.analyst.tables import table
 from interlock.agents.analyst.talk import ABOUT, answered, talk_in, without_greeting
 from interlock.capabilities import Message, Tool
@@ -44,16 +45,15 @@ _HANDBOOK = re.compile(
     r"\s+(?:the |a |an |our )?(.*)$",
     re.IGNORECASE,
 )
+_DEFINED = re.compile(r"^(?:what(?:'s| is)\s+)?(?:the |our )?(.*?)(?:'s)? (?:definition|meaning)$", re.IGNORECASE)
 _DEFINITION = re.compile(
     r"^(?:please\s+|can you\s+|could you\s+)*"
     r"(?:what(?:'s| is| are| does| do)|explain(?: to me)?|tell me about|how (?:is|are|do|does))\s+(.*)$",
     re.IGNORECASE,
 )
-_ASKING = re.compile(r"^(?:who|when|where|why|may|can|is|are|does|do|should|how|was|were|must|am|whose|what)\b", re.IGNORECASE)
 _FIRST_WORDS = re.compile(r"^(?:(?:and|now|so|but|ok(?:ay)?|then|also|well)[, ]+)+", re.IGNORECASE)
 _POINTED = re.compile(r"^(?:the|our|total|my|your)\s", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?:select\b|with\s+\w+\s+as\s*\()", re.IGNORECASE)
-_ALL = re.compile(r"\b(?:in total|overall|altogether|do we have|are there|in all)\b", re.IGNORECASE)
 _FILLER = frozenset(
     """
     mean means meaning defined definition calculated computed calculate handled measured booked we our the a an of in for is are to
@@ -66,6 +66,7 @@ _SYNONYMS = {
     "client": "customer", "buyers": "customers", "leaving": "churn", "fx": "exchange rates", "currency": "exchange rates", "vip": "segment",
     "vat": "value added tax", "clv": "customer lifetime value", "vouchers": "coupons", "aov": "average order value",
     "gdpr": "personal data", "privacy": "personal data", "profit": "gross margin",
+    "updated": "loaded", "update": "loaded", "updates": "loaded", "reloaded": "loaded",
 }  # fmt: skip
 _LONGEST_SUMMARY = 2000
 _LONGEST_QUESTION = 2000  # characters that the rules read; some take time that grows with the square of that
@@ -95,7 +96,7 @@ class AnalystRules(Rules):
 
 def _plan(payload: dict[str, Any]) -> PlannerDecision:
     if payload.get("failures"):
-        return _plan_again(payload["failures"])
+        return _plan_again(payload)
     question: str = payload["question"]
     if talk_in(question) is not None:
         return _plain("It needs no data.")
@@ -207,7 +208,7 @@ class _Planned:
     def _looked_up(self, part: str) -> str | None:
         """Return what is to be looked up in the documents, where it is that and no figure."""
         is_continued, part = read(part, self.today).refers, _FIRST_WORDS.sub("", part)
-        handbook = _HANDBOOK.match(part)
+        handbook = _HANDBOOK.match(part) or _DEFINED.match(part)
         if handbook is not None:
             return handbook[1]
         reading = replace(read(part, self.today), refers=is_continued)
@@ -218,7 +219,7 @@ class _Planned:
             return defined[1] if not is_figure and (is_bare or not reading.has_figure) and not self._follows(reading) else None
         if reading.refers and self._before is not None:
             return None
-        if reading.left and not (reading.periods or reading.groups or reading.filters) and (not reading.has_figure or _ASKING.match(part)):
+        if reading.left and not (reading.periods or reading.groups or reading.filters) and (not reading.has_figure or ASKING.match(part)):
             return part if not part.lower().startswith(("how many", "how much")) else None
         return None
 
@@ -231,15 +232,8 @@ class _Planned:
             raise CannotRead(
                 "Without a language model I know the demo shop's tables only. Of this warehouse you can ask in SQL: begin with SELECT."
             )
-        is_elliptic = reading.refers and not _ALL.search(part)
-        if (
-            self._before is not None
-            and not reading.left
-            and (is_elliptic or not reading.has_figure)
-            and (reading.narrows or reading.has_figure)
-        ):
-            if reading.narrows or not re.match(r"now\b", part, re.IGNORECASE):
-                reading = followed_up(self._before, reading)
+        if self._before is not None and continues(self._before, reading, part):
+            reading = followed_up(self._before, reading)
         elif not reading.left and not reading.has_figure and not reading.narrows:
             return  # words that ask for nothing
         for made in figures(reading):
@@ -286,9 +280,9 @@ def _before(payload: dict[str, Any], today: dt.date) -> Reading | None:
             reading = read(part, today)
             if reading.left:
                 continue
-            if before is not None and (reading.refers or not reading.has_figure) and (reading.narrows or reading.has_figure):
+            if before is not None and continues(before, reading, part):
                 before = followed_up(before, reading)
-            elif reading.has_figure:
+            elif reading.is_whole or reading.narrows:
                 before = reading
     return before
 
@@ -297,24 +291,37 @@ def _terms(text: str) -> str:
     return " ".join(word for word in re.findall(r"[\w'-]+", text) if word.lower() not in _FILLER)
 
 
-def _plan_again(failures: list[dict[str, Any]]) -> PlannerDecision:
-    """Look for the same in words that mean the same. Fewer words would find what nobody asked about."""
+def _plan_again(payload: dict[str, Any]) -> PlannerDecision:
+    """Look for the same in words that mean the same, and say so. Fewer words would find what nobody asked about."""
+    failures: list[dict[str, Any]] = payload["failures"]
     tried = {str(one["args"].get("query", "")).lower() for one in failures if one["tool"] == "search"}
     calls: list[WantedCall] = []
+    notes: list[str] = []
     for one in failures:
         query = str(one["args"].get("query", "")) if one["tool"] == "search" else ""
         others = " ".join(_SYNONYMS.get(word.lower(), word) for word in query.split())
         if others and others.lower() not in tried:
             tried.add(others.lower())
+            notes.append(f"The handbook has nothing on '{query}'. What comes nearest is '{others}', so I looked for that.")
             calls.append(
                 WantedCall(id=f"call-{len(failures) + len(calls) + 1}", tool="search", args={"query": others}, part=one.get("part", ""))
             )
     if not calls:
-        return _plain("Nothing else comes to mind.")
+        return _beside_the_point(payload) or _plain("Nothing else comes to mind.")
     parts = list(dict.fromkeys(call.part for call in calls))
     return PlannerDecision(
-        next_step="tool_use", tool_calls=calls[:MAX_CALLS], parts=parts, notes=[], reason="Nothing was found: other words."
+        next_step="tool_use", tool_calls=calls[:MAX_CALLS], parts=parts, notes=notes[:MAX_CALLS], reason="Nothing was found: other words."
     )
+
+
+def _beside_the_point(payload: dict[str, Any]) -> PlannerDecision | None:
+    """Say what can be asked, where the handbook has nothing and nobody spoke of it: that is no question about the shop."""
+    failures: list[dict[str, Any]] = payload["failures"]
+    is_empty = all(one["tool"] == "search" and one["reason"] == "It found nothing." for one in failures)
+    if payload.get("answered") or not is_empty or _HANDBOOK.match(payload["question"]):
+        return None
+    words = ", ".join(dict.fromkeys(f"'{one['args'].get('query', '')}'" for one in failures))[:200]
+    return _asking(f"I could not find this in the shop's handbook, where I looked for {words}, and it is no figure that I know. {ABOUT}")
 
 
 def _answer(payload: dict[str, Any]) -> str:
@@ -338,8 +345,11 @@ def _told(output: dict[str, Any]) -> str:
     match output["tool"], result:
         case "bq_query", {"columns": [*columns], "rows": [*rows]} if rows and all(isinstance(row, list) for row in rows):
             return _rows([str(column) for column in columns], rows, result, part)
-        case "search", {"documents": [{"title": title, "passage": passage}, *_]}:
-            return f"{title}: {passage}"
+        case "search", {"documents": [{"title": title, "passage": passage, **more}, *_]}:
+            lacking = ", ".join(f"'{word}'" for word in cast("list[str]", more.get("lacks", [])))
+            return (
+                f"The nearest page of the handbook, which does not have {lacking}: {title}: {passage}" if lacking else f"{title}: {passage}"
+            )
         case "calculate", {"expression": expression, "value": value}:
             return f"{expression} = {value}" if not part or part == expression else f"{part}: {expression} = {value}"
         case _:

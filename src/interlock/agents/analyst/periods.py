@@ -41,6 +41,8 @@ class Period:
     first: int | None = None
     """The first of its months, and how many there are: what stays the same in another year."""
     months: int | None = None
+    ends: tuple[Period, ...] = ()
+    """The periods that it was joined from: a change is one between them."""
 
     @classmethod
     def of_year(cls, year: int) -> Period:
@@ -83,7 +85,7 @@ def join(first: Period, last: Period) -> Period | None:
         last = last.in_year(first.year)
     if first.start is None or last.end is None or first.start >= last.end:
         return None
-    return Period(f"{first.label} to {last.label}", first.start, last.end)
+    return Period(f"{first.label} to {last.label}", first.start, last.end, ends=(first, last))
 
 
 def _relative(words: Sequence[str], at: int, today: dt.date) -> tuple[Period, int] | None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from interlock.agents.analyst.lexicon import PHRASES, UNTOLD, Group, Measure
 from interlock.agents.analyst.periods import Period, join, period_at
 
-__all__ = ["Filter", "Reading", "followed_up", "read"]
+__all__ = ["Filter", "Reading", "read"]
 
 _WORD = re.compile(
     r"(?:19|20)\d\d-\d\d(?:-\d\d)?(?!\d)|(?:19|20)\d\d-q[1-4]\b|\d+(?:st|nd|rd|th)\b|\d+(?:[.,]\d+)*"
@@ -21,7 +21,6 @@ _WORD = re.compile(
 _VALUES = frozenset({"country", "city", "category", "status", "channel", "segment", "coupon"})
 _TIMES = frozenset({"year", "quarter", "month", "week", "day"})
 _NOUNS: dict[str, Measure] = {"product": "products", "customer": "customers", "order": "orders"}
-_PLACES, _GOODS = frozenset({"country", "city"}), frozenset({"category", "product"})
 _LONGEST_PHRASE = max(map(len, PHRASES))
 _LEAST_LETTERS, _LIKENESS = 5, 0.82
 _PLURALS = frozenset({"countries", "cities", "categories", "statuses"}) | {
@@ -29,6 +28,8 @@ _PLURALS = frozenset({"countries", "cities", "categories", "statuses"}) | {
     for one in ("product", "customer", "month", "quarter", "week", "day", "year", "channel", "segment", "order", "coupon", "client")
 }
 _MOST = frozenset({"most", "least", "fewest"})
+_JUDGING = frozenset({"best", "worst", "strongest", "weakest", "poorest"})
+_LEADING = ("by", "since", "before", "after", "not", "versus")
 _DEFAULT_TOP = 5
 _MOST_TOP = 1000
 _FOLLOWS = re.compile(
@@ -59,6 +60,8 @@ class Reading:
     periods: tuple[Period, ...] = ()
     top: int | None = None
     smallest_first: bool = False
+    judged: str = ""
+    """The word, such as 'best', that ranks without saying by which figure."""
     listed: Group | None = None
     counted: Group | None = None
     shares: bool = False
@@ -74,6 +77,12 @@ class Reading:
     @property
     def has_figure(self) -> bool:
         return bool(self.measures or self.listed or self.counted)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a question of its own: "in Berlin?" is none, "who is our best customer" is one without a figure."""
+        goods = self.bought and any(one.group == "category" for one in self.filters)
+        return self.has_figure or goods or (self.top is not None and bool(self.groups))
 
     @property
     def narrows(self) -> bool:
@@ -97,33 +106,6 @@ def read(question: str, today: dt.date) -> Reading:
     reader = _Reader(_items(_words(question), today))
     reading = reader.reading()
     return replace(reading, refers=reading.refers or follows)
-
-
-def followed_up(before: Reading, now: Reading) -> Reading:
-    """Read a question in the light of the one before it: what it does not say stays as it was."""
-    kept = [one for one in before.filters if not any(_replaces(new.group, one.group) for new in now.filters)]
-    made = replace(before, filters=(*kept, *now.filters), left=now.left, notes=now.notes, meant=now.meant, refers=False)
-    if now.periods:
-        made = replace(made, periods=tuple(_in_light(before.periods, one) for one in now.periods))
-    if now.has_figure:
-        made = replace(made, measures=now.measures, listed=now.listed, counted=now.counted, bought=now.bought, joined=now.joined)
-    if now.groups or now.top is not None:
-        made = replace(made, groups=now.groups or before.groups, top=now.top, smallest_first=now.smallest_first)
-    return replace(made, shares=now.shares or before.shares, changes=now.changes or before.changes)
-
-
-def _replaces(new: str, old: str) -> bool:
-    return new == old or {new, old} <= _PLACES or {new, old} <= _GOODS
-
-
-def _in_light(before: Sequence[Period], now: Period) -> Period:
-    """Take the year of what came before where a period has none, and its months where it is a year."""
-    earlier = before[0] if len(before) == 1 else None
-    if earlier is None or earlier.year is None:
-        return now
-    if now.year is None and now.months is not None:
-        return now.in_year(earlier.year)
-    return earlier.in_year(cast("int", now.year)) if now.is_year and earlier.months is not None else now
 
 
 def _words(text: str) -> list[str]:
@@ -159,7 +141,7 @@ class _Reader:
     def __init__(self, items: Sequence[_Item]) -> None:
         self._notes: list[str] = []
         self._meant: list[str] = []
-        self._items = [self._corrected(one) for one in items if one.kind or one.words not in UNTOLD]
+        self._items = [self._corrected(one) for one in _amounts(items) if one.kind or one.words not in UNTOLD]
         self._used: set[int] = set()
         self._made: dict[str, Any] = {"groups": (), "filters": (), "periods": (), "measures": ()}
 
@@ -172,8 +154,14 @@ class _Reader:
         self._read_nouns()
         self._read_words()
         self._leave_what_is_of_one_figure()
-        left = tuple(dict.fromkeys(one.words for at, one in enumerate(self._items) if at not in self._used))
+        left = tuple(
+            dict.fromkeys(one.words for at, one in enumerate(self._items) if at not in self._used and not self._leads_to_unknown(at))
+        )
         return Reading(**self._made, left=left, notes=tuple(self._notes), meant=tuple(self._meant))
+
+    def _leads_to_unknown(self, at: int) -> bool:
+        """Tell whether a word such as 'per' is clear and the one behind it is not: it is that one that has to be named."""
+        return self._is(at, "word", *_LEADING) and self._is(at + 1, "")
 
     def _corrected(self, item: _Item) -> _Item:
         """Read a word that is misspelt as the figure or the grouping that it looks like, and say so; a name is asked about."""
@@ -215,6 +203,7 @@ class _Reader:
                 self._used.add(near)
                 break
         self._made["smallest_first"] = item.value == "asc"
+        self._made["judged"] = item.words if item.words in _JUDGING else ""
         if item.kind == "top of units":
             self._add("measures", "units")
         elif item.kind == "top of price":
@@ -276,9 +265,7 @@ class _Reader:
                 whole = join(item.period, last.period) if last is not None and last.period is not None else None
                 if whole is not None and last is not None:
                     self._used.update({at + 1, at + 2} | ({before} if self._is(before, "word", "from") else set()))
-                    is_compared = bool(self._positions("word", "change"))
-                    for one in (item.period, cast("Period", last.period)) if is_compared else (whole,):
-                        self._add("periods", one)
+                    self._add("periods", whole)
                     at += 3
                     continue
             self._add("periods", self._open_ended(item.period, at))
@@ -427,6 +414,13 @@ class _Reader:
                     self._used.add(at)
             elif item.value in {"and", "which", "list", "count", "to", "from"}:
                 self._used.add(at)
+
+
+def _amounts(items: Sequence[_Item]) -> list[_Item]:
+    """Read 'how much' as revenue where it asks for what was bought; else the figure says what is meant."""
+    is_sold = any(one.kind == "word" and one.value == "sold" for one in items)
+    kept = [one for one in items if is_sold or (one.kind, one.value) != ("word", "amount")]
+    return [_Item("measure", "revenue", one.words) if (one.kind, one.value) == ("word", "amount") else one for one in kept]
 
 
 def _count(word: str) -> int | None:
