@@ -55,6 +55,7 @@ _SELECTED: dict[Measure, tuple[str, str, str]] = {
     "margin": (f"ROUND(100 * SUM({_VALUE} - i.quantity * p.cost) / SUM({_VALUE}), 2)", "gross_margin_percent", "Gross margin"),
     "price": ("MAX(p.price)", "price_eur", "List price"),
 }
+_OF_THEMSELVES = frozenset({("customers", "customer"), ("buyers", "customer"), ("orders", "order"), ("products", "product")})
 _SHARED = frozenset({"revenue", "net", "orders", "units"})
 _PORTIONS: dict[Measure, str] = {
     "revenue": f"ROUND(SUM({{}}{_VALUE}{{}}), 2)",
@@ -216,6 +217,8 @@ def _check(measure: Measure, reading: Reading) -> None:
         raise CannotRead("Of which products? Ask for the most expensive or the cheapest ones, or for the price by product.")
     if reading.shares:
         _check_share(measure, reading)
+    if (measure, *reading.groups) in _OF_THEMSELVES:
+        raise CannotRead(f"That would be one for each {reading.groups[0]}. By which figure? I know {FIGURES}.")
     if {"customer", "order"} & groups and reading.top is None:
         raise CannotRead("There are thousands of those. Do you mean the top few, for example the top 10 customers by revenue?")
 

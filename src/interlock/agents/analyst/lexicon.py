@@ -66,7 +66,7 @@ _MEASURES: dict[Measure, str] = {
     "net": "net revenue|net revenues|net sales|net turnover|net earnings|net income",
     "average": "average order value|average order size|average order|average basket value|average basket|average basket size|aov|mean order value|"
     "average value of an order|average value per order|average revenue per order|revenue per order|sales per order|mean basket|"
-    "average order amount|average spend per order|avg order value|avg order|avg basket|average purchase value|average cart value|"
+    "average order amount|average spend per order|spend per order|spent per order|avg order value|avg order|avg basket|average purchase value|average cart value|"
     "average ticket|average value of our orders|average value of orders",
     "orders": "how many sales|order count|orders count|number of sales|count of orders|purchases|number of purchases|orders|how many times did customers order",
     "units": "units|unit|units sold|items|items sold|pieces|pieces sold|quantity sold|quantity|number of items|products sold|articles sold",
@@ -183,7 +183,7 @@ _WORKING: dict[str, str] = {
     "list": "list|name|list all|all the|show all|all",
     "count": "how many|number of|count|count of|how many different",
     "amount": "how much|how much money",
-    "sold": "sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
+    "sold": "buys|sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
     "ordered": "ordered|placed|place|placed an order|made an order|made a purchase|have ordered|who ordered|have bought|bought something|bought anything|"
     "ordered something|ordered anything|placed orders",
     "joined": "signed up|sign up|registered|joined|opened an account|created an account|register|join",

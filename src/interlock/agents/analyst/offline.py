@@ -68,6 +68,7 @@ _SYNONYMS = {
     "gdpr": "personal data", "privacy": "personal data", "profit": "gross margin",
     "updated": "loaded", "update": "loaded", "updates": "loaded", "reloaded": "loaded",
 }  # fmt: skip
+_SEVERAL = re.compile(r",? and (?:the |our )?|, |,? (?:vs\.?|versus|or) ", re.IGNORECASE)
 _LONGEST_SUMMARY = 2000
 _LONGEST_QUESTION = 2000  # characters that the rules read; some take time that grows with the square of that
 _TABLES = ("customers(", "products(", "orders(", "order_items(")
@@ -217,7 +218,7 @@ class _Planned:
             is_figure = not reading.left and reading.has_figure and (_POINTED.match(defined[1]) or reading.listed or reading.counted)
             is_bare = not (reading.periods or reading.groups) and (not reading.filters or defined[0].lower().startswith("how"))
             return defined[1] if not is_figure and (is_bare or not reading.has_figure) and not self._follows(reading) else None
-        if reading.refers and self._before is not None:
+        if (reading.refers and self._before is not None) or reading.ranks_nothing:
             return None
         if reading.left and not (reading.periods or reading.groups or reading.filters) and (not reading.has_figure or ASKING.match(part)):
             return part if not part.lower().startswith(("how many", "how much")) else None
@@ -246,9 +247,13 @@ class _Planned:
                 self._calls.append(self._call("calculate", "Change in percent", expression=change))
 
     def _search(self, text: str) -> None:
-        terms = _terms(text) or text
-        if terms.strip():
-            self._calls.append(self._call("search", text.strip()[:200], query=terms))
+        pieces = _SEVERAL.split(text)
+        readings = [read(one, self.today) for one in pieces]
+        is_several = all(one.measures and not one.left for one in readings)  # "net revenue and gross revenue" are two pages
+        for one in pieces if is_several else [text]:
+            terms = _terms(one) or one
+            if terms.strip():
+                self._calls.append(self._call("search", one.strip()[:200], query=terms))
 
     def _call(self, tool: str, part: str, **args: JsonValue) -> WantedCall:
         return WantedCall(id=f"call-{len(self._calls) + 1}", tool=tool, args=args, part=part)

@@ -85,6 +85,11 @@ class Reading:
         return self.has_figure or goods or (self.top is not None and bool(self.groups))
 
     @property
+    def ranks_nothing(self) -> bool:
+        """Whether a word such as 'most' is left over: it asks for a figure, be the rest understood or not."""
+        return any(PHRASES.get(tuple(words.split()), ("",))[0].startswith("top") for words in self.left)
+
+    @property
     def narrows(self) -> bool:
         """Whether it says anything beside the figure."""
         return bool(self.groups or self.filters or self.periods or self.top is not None or self.shares or self.changes)
