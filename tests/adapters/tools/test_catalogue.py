@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from interlock.adapters.tools import databases
 from interlock.adapters.tools.catalogue import MAX_ROWS, Catalogue
 from interlock.adapters.tools.products import Product, products
-from interlock.adapters.tools.words import STOP, beginning, forms, words
+from interlock.adapters.tools.words import ORDINARY, STOP, beginning, forms, words
 from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 
 SHOP = {product.sku: product for product in products()}
@@ -169,6 +169,11 @@ def test_a_word_that_is_read_as_another_is_named(catalogue: Catalogue, query: st
     answer: Any = catalogue.query(query)
     assert answer["read_as"] == read_as
     assert answer["products"]
+
+
+@pytest.mark.parametrize("word", [*sorted(ORDINARY), "tools", "hair", "cable", "open", "agree", "landing"])
+def test_a_real_word_is_not_taken_for_a_spelling_mistake(catalogue: Catalogue, word: str):
+    assert "read_as" not in catalogue.query(word)
 
 
 def test_what_is_without_something_is_not_with_it(catalogue: Catalogue):

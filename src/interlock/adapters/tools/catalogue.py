@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 
 from interlock.adapters.tools.databases import build, reading
 from interlock.adapters.tools.products import Product, products
-from interlock.adapters.tools.words import ASKING, beginning, content, forms, words
+from interlock.adapters.tools.words import ASKING, ORDINARY, STOP, beginning, content, forms, words
 from interlock.errors import StoreCorrupt
 
 __all__ = ["MAX_ROWS", "TABLE", "Catalogue"]
@@ -118,9 +118,9 @@ class Catalogue:
         search = dataclasses.replace(search, wanted=[forms(word) for word in asked])
         found = search.of(rows)
         answer = self._answer(found, search)
-        if read_as:
-            answer["read_as"] = {**read_as}
         nearest = None if found or not asked else self._nearest(rows, asked, search)
+        if read_as and (found or nearest):
+            answer["read_as"] = {**read_as}
         return answer if nearest is None else {**answer, "nearest": nearest}
 
     def _answer(self, found: list[_Row], search: _Search) -> dict[str, JsonValue]:
@@ -219,11 +219,18 @@ def _read(asked: list[str], vocabulary: set[str]) -> tuple[list[str], dict[str, 
         if not vocabulary.isdisjoint(forms(word)) or word in ASKING:
             continue
         synonym = next((SYNONYMS[form] for form in forms(word) if SYNONYMS.get(form) in vocabulary), None)
-        alike = difflib.get_close_matches(word, vocabulary, n=2, cutoff=_ALIKE) if word.isalpha() and len(word) >= _SPELLED else []
-        one = {min(forms(other), key=len) for other in alike}
+        one = {min(forms(other), key=len) for other in _alike(word, vocabulary)}
         if synonym or len(one) == 1:
             read_as[word] = synonym or one.pop()
     return [read_as.get(word, word) for word in asked], read_as
+
+
+def _alike(word: str, vocabulary: set[str]) -> list[str]:
+    """Find what a misspelled word may be meant for. Who misspells a word gets its first letter right, and most real words are meant."""
+    if not word.isalpha() or len(word) < _SPELLED or word in ORDINARY:
+        return []
+    known = [other for other in vocabulary if other[0] == word[0] and len(other) >= _SPELLED and other not in STOP]
+    return difflib.get_close_matches(word, known, n=2, cutoff=_ALIKE)
 
 
 def _known(texts: Sequence[object]) -> set[str]:

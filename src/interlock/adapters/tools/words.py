@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["ASKING", "DEFINING", "STOP", "beginning", "content", "forms", "words"]
+__all__ = ["ASKING", "DEFINING", "ORDINARY", "STOP", "beginning", "content", "forms", "words"]
 
 _WORD = re.compile(r"([^\W_]+)(?:'(?:s|t|re|ve|ll|d|m)\b)?")
 _LEAST = 4  # letters of a word that may be a plural: "bus" and "gas" are none
@@ -36,6 +36,18 @@ DEFINING = frozenset(_DEFINING.split())
 
 ASKING = frozenset(_ASKING.split())
 """Words that ask for something about a product, where they are not part of its name."""
+
+_ORDINARY = """
+bases basis birth blank block blocks chain chains chars chart charts closure colour colours comply concept confer confidence cooler core
+corn cram disable disk disks draw draws dress failing filling firing fixing flood flour graphic grass greedy greek greet lager lasts
+liked line linen lines linked listing lives magnet magnets melting official officer packet packets pager paint pants plain plan plane
+planet plans plate plates port post pouch school scream sees self sending sets shall sheep shell sine sing sleep smell stage staging stall
+stating station staying steal steep steer stole stolen stood store stories story strange stranger tablet tablets tabs tears terms
+tie ties tiger tiles timer timers times tired treaty tries waiting wallet wallets want while whole width witch within write
+writes
+"""
+ORDINARY = frozenset(_ORDINARY.split())
+"""Words that are spelled like a word of the catalogue and mean something else: they are never taken for a spelling mistake."""
 
 
 def words(text: str) -> list[str]:

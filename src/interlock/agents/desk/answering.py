@@ -153,12 +153,12 @@ def _found(line: Line, found: Found, *, alone: bool) -> str:
         return "\n".join([told, *map(_row, near[:3])])
     products = _exact(line, found)
     rows = "\n".join(map(_row, products))
-    quantity = line.get("quantity")
-    if len(products) == 1 and quantity:
+    quantity = line.get("quantity") or 1  # what is said of one piece holds as it is
+    if len(products) == 1 and quantity > 1:
         total = Decimal(str(products[0]["price"])) * quantity
         more = f" That many are not in stock: there are {products[0]['stock'] or 'none'}." if products[0]["stock"] < quantity else ""
         rows += f"\n{quantity} of them cost {total} {products[0]['currency']}.{more}"
-    elif quantity:
+    elif quantity > 1:
         rows += f"\nI left out “{quantity}”: say which product it is about."
     if len(products) == 1 and (alone or found["count"] == 1):
         return rows
@@ -191,10 +191,16 @@ def order_answer(goal: Goal, results: Sequence[Found]) -> SpecialistResponse:
     for at, (line, found) in enumerate(pairs):
         clear = _resolved(goal, at, line, found)
         if isinstance(clear, SpecialistResponse):
-            return _remarked(clear, remark, said)
+            return _remarked(clear, remark, _still_to_come(pairs[at + 1 :]) + said)
         product, number = clear
         ready.append(({**line, "quantity": number}, product))
     return _note(goal, ready, said)
+
+
+def _still_to_come(pairs: Sequence[tuple[Line, Found]]) -> str:
+    """Name the products of an order that are asked about, or noted, after the one that is asked about now."""
+    names = [f"{line.get('quantity')} x {_wanted(line)}" if line.get("quantity") else _wanted(line) for line, _ in pairs]
+    return f"\nAfter this comes: {', '.join(names)}." if names else ""
 
 
 def _remarked(response: SpecialistResponse, remark: str, said: str) -> SpecialistResponse:

@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 from interlock.agents.desk.noted import about_orders, which_cancelled
-from interlock.agents.desk.plans import CANCEL, ORDER, again, ask_of, left, with_line
+from interlock.agents.desk.plans import CANCEL, ORDER, again, ask_of, counted, left, not_read, with_line
 from interlock.agents.desk.quantities import take_quantity, unmasked
 from interlock.agents.desk.reading import Line, Shown, asides_in, chosen, line_of, name_words
 from interlock.agents.desk.roles import PlannedGoal
@@ -56,7 +56,20 @@ def answered(session: SessionState, goal: Goal, text: Text, kinds: tuple[str, ..
         rest.take(pattern)
     if ask.get("what") == "quantity":
         return _quantity_answered(goal, line, rest.rest, asides, changes=changes)
-    return _product_answered(goal, line, rest.rest, options, asides)
+    number = _counted(rest.rest, changes=changes)
+    return counted(goal, number) if number is not None else _product_answered(goal, line, rest.rest, options, asides)
+
+
+def _counted(text: str, *, changes: bool) -> int | None:
+    """Read how many are wanted where a product is asked for: "make that 4", "4 of them", "a dozen". A number alone is a choice."""
+    quantity, left = take_quantity(text)
+    if quantity is None or quantity.value is None or re.search(r"[^\W_]", _THESE.sub(" ", left)):
+        return None
+    return None if _ALONE.fullmatch(quantity.said) and not (changes or _THESE.search(left)) else quantity.value
+
+
+_ALONE = re.compile(r"\d+|[a-z]+")
+_THESE = re.compile(r"\b(?:of )?(?:it|them|these|those|each|to|altogether|in total|pieces?|pcs|units?|only|just|please)\b")
 
 
 def _quantity_answered(goal: Goal, line: Line, text: str, asides: list[str], *, changes: bool) -> PlannedGoal:
@@ -81,7 +94,7 @@ def _product_answered(goal: Goal, line: Line, text: str, options: list[Shown], a
         return again(goal, f"There {'is' if len(options) == 1 else 'are'} only {len(options)} to choose from.")
     read = line_of(text, options)
     if "why" in read:
-        return again(goal, read["why"])
+        return not_read(goal, read["why"])
     if "sku" in read:
         return with_line(goal, read, asides)
     words = set(read.get("product", "").split())
@@ -91,11 +104,17 @@ def _product_answered(goal: Goal, line: Line, text: str, options: list[Shown], a
         if named is not None:
             return with_line(goal, {"sku": named["sku"], "product": named["name"], "quantity": read.get("quantity")}, asides)
         more = [word for word in read.get("product", "").split() if word not in line.get("product", "").split()]
-        read["product"] = " ".join([*line.get("product", "").split(), *more])
+        read = _within(line, read, " ".join([*line.get("product", "").split(), *more]))
     if options and not read.get("product") and read.get("order"):
-        read["product"] = line.get("product", "")
+        read = _within(line, read, line.get("product", ""))
     if not read.get("product"):
         if read.get("quantity") and not options:
-            return again(goal, "")
+            return counted(goal, read.get("quantity") or 1)
         return again(goal, f"I did not understand “{unmasked(text).strip(' ~')}”.")
     return with_line(goal, read, asides, is_other=is_other)
+
+
+def _within(line: Line, read: Line, product: str) -> Line:
+    """Put together what was asked for first and what an answer adds: a price that was said before still holds."""
+    made: dict[str, Any] = {name: value for name, value in line.items() if name in {"least", "most"}}
+    return cast("Line", {**made, **read, "product": product})

@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 from interlock.agents.desk.plans import CANCEL, ORDER, SUMMARY, above, again, ask_of, say
-from interlock.agents.desk.quantities import unmasked
+from interlock.agents.desk.quantities import Quantity, take_quantity, unmasked
 from interlock.agents.desk.reading import Shown, chosen, line_of, name_words
 from interlock.agents.desk.roles import PlannedGoal
 from interlock.agents.desk.session import Goal, SessionState, Slots
@@ -21,9 +21,11 @@ _LAST = pattern_of("last")
 _SUMMARY = pattern_of("summary")
 _CHANGE = pattern_of("change")
 _MORE = pattern_of("more")
+_LESS = pattern_of("less")
 _HARD = pattern_of("hard")
 _SOFT = pattern_of("soft")
 _ORDER_WORDS = pattern_of("order_words")
+_NOTHING = "There is nothing open that I could cancel."
 
 
 def _noted(session: SessionState) -> list[Goal]:
@@ -54,20 +56,22 @@ def about_orders(session: SessionState, text: Text, *, is_waiting: bool = False)
             return above(session, PlannedGoal(goal_type=SUMMARY, slots_patch={"noted": [], "lines": cast("Any", lines)}))
     if text.has(_CANCEL) and orders and not is_waiting:
         return _cancelled(session, orders, text)
+    if _CANCEL.match(text.rest) and not is_waiting and not LEAVE.fullmatch(text.rest) and topic_of(Text(text.rest)) is None:
+        return say(session, f"{_NOTHING} Orders that you have placed in the shop are under “My orders” there.")
     if LEAVE.fullmatch(text.rest) and not is_waiting and (orders or "order" not in text.rest):
         if orders:
-            return say(session, f"Noted is: {_named(orders[-1])}. If I should cancel that, say “cancel that”.")
-        return say(session, "All right. There is nothing open that I could cancel.")
+            how = "that, say “cancel that”" if len(orders) == 1 else "one of them, say which one, or “cancel everything”"
+            return say(session, f"Noted is: {'; '.join(map(_named, orders))}. If I should cancel {how}.")
+        return say(session, f"All right. {_NOTHING}")
     if not orders or is_waiting:
         return None
     return _changed(session, orders, text)
 
 
 def _cancelled(session: SessionState, orders: list[Goal], text: Text) -> PlannedGoal | None:
+    quantity, rest = take_quantity(_CANCEL.sub(" ", text.rest))
     words = [
-        word
-        for word in name_words(_ORDER_WORDS.sub(" ", _CANCEL.sub(" ", text.rest))).split()
-        if word not in {"last", "both", "everything", "whole"}
+        word for word in name_words(_ORDER_WORDS.sub(" ", rest)).split() if word not in {"last", "both", "everything", "whole", "start"}
     ]
     if words:
         wanted = {unmasked(word) for word in words}
@@ -79,6 +83,10 @@ def _cancelled(session: SessionState, orders: list[Goal], text: Text) -> Planned
         if not fits:
             return None
         orders = fits
+    if len(orders) == 1 and not _ALL.search(text.rest):
+        part = _part(session, orders[0], words, quantity)
+        if part is not None:
+            return part
     if len(orders) == 1 or _ALL.search(text.rest):
         return _cancel(session, orders)
     if _LAST.search(text.rest):
@@ -88,6 +96,37 @@ def _cancelled(session: SessionState, orders: list[Goal], text: Text) -> Planned
     question = f"Which one should I cancel: {listed}?"
     slots: Slots = {"ask": cast("Any", {"what": "cancel", "options": names})}
     return above(session, PlannedGoal(goal_type=CANCEL, slots_patch=slots, missing=["order"], next_question=question))
+
+
+def _part(session: SessionState, order: Goal, words: list[str], quantity: Quantity | None) -> PlannedGoal | None:
+    """Cancel some pieces or some products of an order; None where all of it is meant."""
+    lines = _lines_noted(order)
+    meant = _fitting(lines, words) if words else lines
+    if not meant:  # "the lamps and the desks"
+        meant = [one for one in lines if any(_fitting([one], [word]) for word in words)]
+    elif words and len(meant) > 1:
+        return say(session, f"That fits {len(meant)} of these: {_named(order)}. Say more of the name, or “cancel everything”.")
+    number = quantity.value if quantity is not None else None
+    if quantity is not None and (number is None or len(meant) != 1 or number > int(meant[0]["quantity"])):
+        return say(session, f"Noted is still: {_named(order)}. Say how many you want to keep, for instance “make it 2”, or “cancel that”.")
+    if number is not None and number < int(meant[0]["quantity"]):
+        return _replaced(session, order, [{**_line(one), "quantity": one["quantity"] - number * (one is meant[0])} for one in lines])
+    kept = [_line(one) for one in lines if one not in meant]
+    return _replaced(session, order, kept) if kept else None
+
+
+def _fitting(lines: list[dict[str, Any]], words: list[str]) -> list[dict[str, Any]]:
+    return [one for one in lines if all(unmasked(word).rstrip("s") in str(one["name"]).casefold() for word in words)]
+
+
+def _line(one: dict[str, Any]) -> dict[str, Any]:
+    return {"sku": one["sku"], "product": one["name"], "quantity": one["quantity"]}
+
+
+def _replaced(session: SessionState, order: Goal, lines: list[dict[str, Any]]) -> PlannedGoal:
+    """Note an order anew, in the place of one that was noted."""
+    slots: Slots = {"lines": cast("Any", lines), "gone_if_done": [order.id], "instead": _named(order), "remark": ""}
+    return above(session, PlannedGoal(goal_type=ORDER, slots_patch=slots))
 
 
 def which_cancelled(session: SessionState, goal: Goal, text: Text) -> PlannedGoal:
@@ -112,8 +151,9 @@ def _cancel(session: SessionState, orders: list[Goal]) -> PlannedGoal:
 
 def _changed(session: SessionState, orders: list[Goal], text: Text) -> PlannedGoal | None:
     """Change the order that was noted last: another number, or the product in another colour or size."""
-    is_change, is_more = text.has(_CHANGE), text.has(_MORE)
-    rest = Text(_CHANGE.sub(" ", _MORE.sub(" ", text.rest)))
+    is_change, is_less = text.has(_CHANGE), text.has(_LESS)
+    is_more = text.has(_MORE) or is_less
+    rest = Text(_CHANGE.sub(" ", _MORE.sub(" ", _LESS.sub(" ", text.rest))))
     for pattern in (_HARD, _SOFT):
         rest.take(pattern)
     read = line_of(rest.rest)
@@ -122,7 +162,7 @@ def _changed(session: SessionState, orders: list[Goal], text: Text) -> PlannedGo
     if not is_change and not (is_more and is_number):
         return None
     order, lines = orders[-1], _lines_noted(orders[-1])
-    fits = [one for one in lines if words and all(word.rstrip("s") in str(one["name"]).casefold() for word in words.split())]
+    fits = _fitting(lines, words.split()) if words else []
     if "why" in read:
         return say(session, f"{read['why']} Noted is still: {_named(order)}.")
     if not words and not is_number:
@@ -136,10 +176,10 @@ def _changed(session: SessionState, orders: list[Goal], text: Text) -> PlannedGo
     old = fits[0] if len(fits) == 1 else lines[0]
     number = int(read.get("quantity") or read.get("maybe") or old["quantity"])
     if is_more and is_number:
-        number += int(old["quantity"])
-    new: dict[str, Any] = {"sku": old["sku"], "product": old["name"], "quantity": number}
+        number = int(old["quantity"]) + (-number if is_less else number)
+    if number < 1:
+        return say(session, f"Noted is still: {_named(order)}. If I should cancel that, say “cancel that”.")
+    new: dict[str, Any] = {**_line(old), "quantity": number}
     if words and not fits:
         new = {"product": words, "prefer": old["name"], "quantity": number}
-    changed = [new if one is old else {"sku": one["sku"], "product": one["name"], "quantity": one["quantity"]} for one in lines]
-    slots: Slots = {"lines": cast("Any", changed), "gone_if_done": [order.id], "instead": _named(order), "remark": ""}
-    return above(session, PlannedGoal(goal_type=ORDER, slots_patch=slots))
+    return _replaced(session, order, [new if one is old else _line(one) for one in lines])

@@ -10,7 +10,15 @@ from pydantic import BaseModel
 from interlock.agents.desk.answering import ended, order_answer, queries, stock_answer, summary_answer
 from interlock.agents.desk.planning import planned
 from interlock.agents.desk.plans import ABILITIES, CANCEL, HELP, ORDER, SAY, STOCK, SUM, SUMMARY
-from interlock.agents.desk.roles import PERSON, SMALL_TALK, PlannerRequest, PlannerResponse, SpecialistRequest, SpecialistResponse
+from interlock.agents.desk.roles import (
+    PERSON,
+    SMALL_TALK,
+    PlannerRequest,
+    PlannerResponse,
+    SpecialistRequest,
+    SpecialistResponse,
+    StateUpdates,
+)
 from interlock.agents.desk.session import Goal
 from interlock.capabilities import Message, ModelReply, Tool, ToolCall, ToolResult
 from interlock.runtime.rules import Rules
@@ -19,7 +27,6 @@ __all__ = ["DeskRules"]
 
 T = TypeVar("T", bound=BaseModel)
 
-_MOST_TOOLS = 8
 _FEW = 2
 
 
@@ -55,7 +62,7 @@ def _wanted(request: SpecialistRequest) -> list[tuple[str, dict[str, Any]]]:
     goal = request.active_goal
     match goal.type:
         case "sales.order" | "sales.stock":
-            return [("inventory.query", one) for one in queries(goal)][:_MOST_TOOLS]
+            return [("inventory.query", one) for one in queries(goal)]
         case "sales.sum":
             return [("math.evaluate", {"expression": str(goal.slots.get("expression", ""))})]
         case "support.question":
@@ -67,6 +74,18 @@ def _wanted(request: SpecialistRequest) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _answer(request: SpecialistRequest) -> SpecialistResponse:
+    """Answer, and name what else the message asked for."""
+    response, undone = _answered(request), cast("list[str]", request.active_goal.slots.get("undone") or [])
+    if not undone:
+        return response
+    named = ", ".join(f"“{one}”" for one in undone)
+    message = f"{response.message}\nThat was too much for one message. Not done yet: {named}. Please say that again by itself."
+    updates = response.state_updates or StateUpdates()
+    updates = updates.model_copy(update={"slots_patch": {**updates.slots_patch, "undone": []}})
+    return response.model_copy(update={"message": message, "state_updates": updates})
+
+
+def _answered(request: SpecialistRequest) -> SpecialistResponse:
     """Say what the tools found or what the rules have to say, and put an end to the matter; or ask for what is missing."""
     goal, results = request.active_goal, request.tool_results or []
     if goal.slots.get("left") is True:

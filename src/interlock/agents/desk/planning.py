@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any, cast
 
 from interlock.agents.desk.answers import answered
 from interlock.agents.desk.noted import about_orders
-from interlock.agents.desk.plans import ABILITIES, HELP, ORDER, STOCK, SUM, above, again, ask_of, left, say, with_line
+from interlock.agents.desk.plans import ABILITIES, HELP, MOST_LOOKS, ORDER, STOCK, SUM, above, again, ask_of, left, not_read, say, with_line
 from interlock.agents.desk.quantities import masked, unmasked
 from interlock.agents.desk.reading import Line, Shown, asides_in, chosen, line_of, lines_of
+from interlock.agents.desk.requests import first_of
 from interlock.agents.desk.roles import PERSON, SMALL_TALK, PlannedGoal, PlannerRequest
 from interlock.agents.desk.session import Goal, SessionState, Slots
 from interlock.agents.desk.vocabulary import LEAVE, pattern_of
@@ -33,7 +35,29 @@ _NOT_WANTED = re.compile(r"\b(?:don't|do not|didn't|no longer|not|never) (?:\w+ 
 
 
 def planned(request: PlannerRequest) -> PlannedGoal:
-    """Find out which goal a message is about."""
+    """Find out which goal a message is about, and what else it asks for."""
+    said, undone = first_of(normalised(request.user_message[:_LONGEST]))
+    is_several = bool(undone) and len(request.user_message) <= _LONGEST
+    goal = _planned(request.model_copy(update={"user_message": said}) if is_several else request)
+    slots = goal.slots_patch or {}
+    lines = cast("list[Line]", slots.get("lines") or [])
+    some = _looked_up(lines) if goal.goal_type in {ORDER, STOCK} else lines
+    undone = [
+        *(f"{line.get('quantity') or ''} {line.get('product')}".strip() for line in lines[len(some) :]),
+        *(undone if is_several else []),
+    ]
+    if not undone:
+        return goal
+    return goal.model_copy(update={"slots_patch": {**slots, **({"lines": some} if lines else {}), "undone": [*undone]}})
+
+
+def _looked_up(lines: list[Line]) -> list[Line]:
+    """Return as many products as can be looked up in one turn; one that others may explain is looked up twice."""
+    looks = itertools.accumulate(2 if line.get("prefer") else 1 for line in lines)
+    return [line for line, so_far in zip(lines, looks, strict=True) if so_far <= MOST_LOOKS]
+
+
+def _planned(request: PlannerRequest) -> PlannedGoal:
     session, said = request.session, normalised(request.user_message[:_LONGEST])
     waiting = session.active_goal if session.active_goal is not None and session.active_goal.status == "blocked" else None
     if len(request.user_message) > _LONGEST:
@@ -109,6 +133,15 @@ def _last_query(session: SessionState) -> str:
     return shown[0]["name"] if len(shown) == 1 else str(goals[-1].slots["asked"]) if goals else ""
 
 
+def _asked_for(waiting: Goal | None) -> Line:
+    """Find the product that an order waits for: its name so far, and what it may cost."""
+    ask = ask_of(waiting) if waiting is not None and waiting.type == ORDER else {}
+    if waiting is None or ask.get("what") != "product":
+        return {}
+    line = cast("list[dict[str, Any]]", waiting.slots["lines"])[int(ask["line"])]
+    return cast("Line", {name: line[name] for name in ("product", "least", "most") if name in line}) if line.get("product") else {}
+
+
 def _limits(session: SessionState) -> Line:
     """Find what products might cost in the last question about them: it holds for what is asked after it."""
     goals = [goal for goal in session.goals.values() if goal.type == STOCK and goal.slots.get("lines")]
@@ -140,7 +173,7 @@ def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> 
     lines = lines_of(stripped.replace("~", " "), shown)
     if not shown and _NUMBERED_ONLY.search(text.rest) and not content(_NUMBERED_ONLY.sub(" ", stripped)):
         return None if re.fullmatch(r"[\W\d]+", text.rest) else say(session, f"Which product do you mean? {ABILITIES}")
-    follows = _followed(session, text, lines, shown)
+    follows = _followed(session, text, lines, shown, waiting)
     if follows is not None:
         lines = follows
     wrong = next((line["why"] for line in lines if "why" in line), None)
@@ -153,7 +186,7 @@ def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> 
     if (is_order or is_counted) and not is_question:
         return _ordered(session, lines, asides, None if wrong and _ASKED_BACK.match(wrong) else wrong)
     if wrong is not None and (is_question or follows is not None or known or not re.search(r"\b(?:i|you|we)\b", text.rest)):
-        return say(session, wrong)
+        return not_read(waiting, wrong) if waiting is not None and _ASKED_BACK.match(wrong) else say(session, wrong)
     if known and (is_question or follows is not None or _is_a_name(text.rest)):
         asked = " ".join(line.get("product", "") for line in known)
         slots: Slots = {"lines": cast("Any", known), "asked": asked, "asides": cast("Any", asides), "compares": compares}
@@ -182,13 +215,13 @@ def _is_a_name(text: str) -> bool:
 _ASKED_BACK = re.compile("Which one do you mean|There (?:is|are) only")
 
 
-def _followed(session: SessionState, text: Text, lines: list[Line], shown: list[Shown]) -> list[Line] | None:
+def _followed(session: SessionState, text: Text, lines: list[Line], shown: list[Shown], waiting: Goal | None) -> list[Line] | None:
     """Read what is said about products that were shown before: "and in black?", "the second one", "how much is it?"."""
     if any("sku" in line for line in lines) or any(_ASKED_BACK.match(line.get("why", "")) for line in lines):
         return lines
     begins = re.match(r"\W*(?:and|what about|how about|or|also)\b", text.rest) or re.match(r"\W*(?:in|with|without) ", text.rest)
-    one_more = re.search(r"\bones?\W*$", text.rest) and not text.has(_HARD)
-    base = _last_query(session)
+    one_more = re.search(r"\bones?(?:\W*$| (?:in|with|without)\b)", text.rest) and not text.has(_HARD)
+    base, asked = _last_query(session), _asked_for(waiting)
     named = chosen(lines[0].get("product", ""), shown) if len(lines) == 1 and re.search(r"\bones?\b", text.rest) else None
     if named is not None:
         return [{"sku": named["sku"], "product": named["name"], "quantity": lines[0].get("quantity")}]
@@ -196,8 +229,8 @@ def _followed(session: SessionState, text: Text, lines: list[Line], shown: list[
         return [{**_limits(session), **lines[0], "prefer": base}]
     if base and _is_a_name(text.rest) and len(shown) > 1 and len(lines) == 1 and lines[0].get("product") and len(text.rest.split()) < _FEW:
         return [{**_limits(session), **lines[0], "prefer": base, "or_alone": True}]
-    if base and len(lines) == 1 and not lines[0].get("product") and not lines[0].keys().isdisjoint({"order", "most", "least"}):
-        return [{**_limits(session), **lines[0], "product": base}]
+    if (base or asked) and len(lines) == 1 and not lines[0].get("product") and not lines[0].keys().isdisjoint({"order", "most", "least"}):
+        return [{**(asked or _limits(session)), **lines[0], "product": asked.get("product") or base}]
     if lines and not any(line.get("product") for line in lines) and shown and text.has(_STOCK):
         read = line_of("it", shown)
         return [{**read, "quantity": lines[0].get("quantity")}]

@@ -8,10 +8,31 @@ from interlock.agents.desk.reading import Line
 from interlock.agents.desk.roles import PlannedGoal
 from interlock.agents.desk.session import Goal, SessionState, Slots
 
-__all__ = ["ABILITIES", "CANCEL", "HELP", "ORDER", "SAY", "STOCK", "SUM", "SUMMARY", "above", "again", "ask_of", "left", "say", "with_line"]
+__all__ = [
+    "ABILITIES",
+    "CANCEL",
+    "HELP",
+    "MOST_LOOKS",
+    "ORDER",
+    "SAY",
+    "STOCK",
+    "SUM",
+    "SUMMARY",
+    "above",
+    "again",
+    "ask_of",
+    "counted",
+    "left",
+    "not_read",
+    "say",
+    "with_line",
+]
 
 ORDER, STOCK, SUM, HELP = "sales.order", "sales.stock", "sales.sum", "support.question"
 CANCEL, SUMMARY, SAY = "sales.cancel", "sales.summary", "support.say"
+
+MOST_LOOKS = 8
+"""How often the rules look something up in one turn at most."""
 
 ABILITIES = (
     "I can look up products, their prices and stock (“Do you have oak desks under 300 euros?”), note what you want to order "
@@ -44,6 +65,20 @@ def left(goal: Goal) -> PlannedGoal:
 def again(goal: Goal, remark: str) -> PlannedGoal:
     """Ask once more, after a remark."""
     return PlannedGoal(goal_id=goal.id, goal_type=goal.type, slots_patch={"remark": remark})
+
+
+def not_read(goal: Goal, why: str) -> PlannedGoal:
+    """Say why an answer was not understood, and ask once more. What the open question lists already is not listed twice."""
+    is_listed = bool(ask_of(goal).get("options")) and why.startswith("Which one do you mean")
+    return again(goal, "I cannot tell which one you mean." if is_listed else why)
+
+
+def counted(goal: Goal, number: int) -> PlannedGoal:
+    """Note how many are wanted of the product that is asked for, say so, and ask for the product once more."""
+    lines = [dict(cast("dict[str, Any]", one)) for one in cast("list[Any]", goal.slots.get("lines") or [{}])]
+    lines[int(ask_of(goal).get("line", 0))]["quantity"] = number
+    slots: Slots = {"lines": cast("Any", lines), "remark": f"The quantity is noted: {number}."}
+    return PlannedGoal(goal_id=goal.id, goal_type=goal.type, slots_patch=slots)
 
 
 def with_line(goal: Goal, line: Line, asides: list[str] | None = None, *, is_other: bool = False) -> PlannedGoal:

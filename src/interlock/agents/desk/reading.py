@@ -82,7 +82,7 @@ def line_of(text: str, shown: Sequence[Shown] = ()) -> Line:
     if "sku" in counted:
         is_known = set(words.split()) <= set(counted.get("product", "").lower().split()) or "why" in counted
         return counted if is_known else {**counted, "why": f"I did not understand “{words}”."}
-    if not words and _THIS.search(left) and shown:
+    if not words and _THIS.search(left) and shown and "order" not in counted:
         return _this(counted, shown)
     if words.isdigit() and "maybe" in counted:  # a number alone is no name
         return {**counted, "product": "", "quantity": counted["maybe"]}

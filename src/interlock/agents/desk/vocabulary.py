@@ -38,9 +38,11 @@ TALK = tuple((kind, re.compile(rf"(?:{_any(lines)})(?!\w)")) for kind, lines in 
 TOPICS = tuple((re.compile(rf"\b(?:{_any(topic['words'])})\b"), str(topic["search"])) for topic in _READ["topic"])
 """What a message may be about, and what to search the articles for; the first that fits."""
 
-LEAVE = pattern_of(
-    "leave",
-    before=r"\W*(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just|i want to|i(?:'d| would) like to|(?:can|could) (?:i|you))\W+)*",
-    after=r"(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*",
+_BEFORE_LEAVE = (
+    r"(?:(?:oh|ok|okay|please|actually|sorry|no|well|then|just|and|but|i want to|i(?:'d| would) like to|(?:can|could) (?:i|you))\W+)*"
+)
+_LEAVE = rf"(?:{_any(_READ['words']['leave'])})"
+LEAVE = re.compile(
+    rf"\W*{_BEFORE_LEAVE}{_LEAVE}(?:\W+{_BEFORE_LEAVE}{_LEAVE})*(?:\W+(?:please|thanks|thank you|then|anymore|any more))*\W*"
 )
 """A message by which a customer drops something, and nothing else."""
