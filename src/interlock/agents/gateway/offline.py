@@ -28,6 +28,9 @@ _SMALL_TALK: Mapping[str, str] = {
     r"who are you|what are you|are you (?:an? )?(?:bot|human|robot|person|real|ai)|what is this|what's this": (
         "I am the offline worker of this gateway: rules with file tools, no language model. "
     ),
+    r"(?:what is|what's) your name|what are you called": "I have no name: I am the offline worker of this gateway. ",
+    r"(?:what|which) (?:time|day|date|year) is it(?: now| today)?|what is the (?:time|date)(?: now| today)?": "I do not know the time. ",
+    r"(?:hi|hello|hey) i have a (?:quick )?question|i have a question|can you help me|i need help": "Ask away. ",
     r"help|help me|what can (?:you|i) (?:do|ask)(?: here)?|how does this work|what do you do|\?+|commands|usage": "",
 }
 _REPLIES = tuple((re.compile(pattern), reply) for pattern, reply in _SMALL_TALK.items())
@@ -69,7 +72,7 @@ def _small_talk(task: str, offered: frozenset[str]) -> str | None:
 def _help(offered: frozenset[str]) -> str:
     changes = ' I also write, edit and delete them: \'write "text" to /new.md\', \'replace "old" with "new" in /new.md\'.'
     return (
-        "I list, read and search files: 'list /', 'read /welcome.md', 'search for \"refund\"', or ask a question in the words of the"
+        "I list, read and search files: 'list /', 'read /NAME.md', 'search for \"WORD\"', or ask a question in the words of the"
         f" files.{changes if 'write_file' in offered else ''}"
     )
 

@@ -16,17 +16,17 @@ __all__ = ["Answer", "answer_question"]
 
 _EMPTY_WORDS = frozenset(
     """
-a about after again ago all already also am an and any anybody anyone anyone's anything are as ask asked asks at available back base be
-because been before being between both but by can cannot could customer customers describe did do doc docs document documentation
-documents does doing done dont during each either else ever every explain file files find folder folders for from get gets getting give
-given go goes going got had handbook happen happened happening happens has have having he hear hello her here hers hey hi him his how i
-id if im in into is it its ive just kind know knowledge let like long look madam made make makes many may me mean means mention
-mentioned might mine more most much must my need needed needs no nor not of off often ok okay on once one only or other our ours out
-over own page pages per please possible question quickly really regarding require required said same say saying says see shall she
-should show sir so some somebody someone something still such take taken takes tell tells than thank thanks that the their them then
-there these they thing things this those through til till to told too under until up upon us use used user users using very want wants
-was way we well were what whats when where which while who whom whos whose why will wish with within without wonder work works would
-write written yes yet you your yours
+a about after again ago all already also am an and answer answers any anybody anyone anyone's anything are as ask asked asks at
+available back base be because been before being between both but by can cannot could customer customers describe did do doc docs
+document documentation documents does doing done dont during each either else ever every explain file files find folder folders for from
+get gets getting give given go goes going got had handbook happen happened happening happens has have having he hear hello her here hers
+hey hi him his how i id if im in into is it its ive just kind know knowledge let like long look madam made make makes many may me mean
+means mention mentioned mentions might mine more most much must my need needed needs no nor not of off often ok okay on once one only or
+other our ours out over own page pages per please possible question quickly read reads really regarding require required said same say
+saying says see shall she should show sir so some somebody someone something still such take taken takes tell tells than thank thanks
+that the their them then there these they thing things this those through til till to told too under until up upon us use used user
+users using very want wants was way we well were what whats when where which while who whom whos whose why will wish with within without
+wonder work works would write written yes yet you your yours
 """.split()  # noqa: SIM905 - a text is easier to read than 250 quotes
 )
 _ALIKE = (("cost", "price", "charge", "fee"), ("error", "status"), ("pay", "paid"), ("login", "sign-in"), ("mail", "e-mail"))
@@ -70,7 +70,7 @@ def answer_question(question: str, answers: Sequence[Answer]) -> str | ModelRepl
 
 def _searches(words: Sequence[str]) -> Iterator[ToolCall]:
     yield ToolCall(id="call-0", name="glob", arguments={"pattern": "**/*"})
-    patterns = dict.fromkeys(form for word in words for stem in _stems(word) for form in (stem, stem.capitalize()))
+    patterns = dict.fromkeys(form for word in words for stem in _stems(word) for form in (stem, stem.capitalize(), stem.upper()))
     for number, pattern in enumerate(patterns, start=1):
         yield ToolCall(id=f"call-{number}", name="grep", arguments={"pattern": pattern})
 
@@ -104,7 +104,7 @@ def _quote(words: Sequence[str], read: Sequence[Answer]) -> str:
         best = max(full, key=lambda one: _closeness(one, words))
         others = sorted({one.page for one in full} - {best.page})
         also = f"; also in {', '.join(others)}" if others else ""
-        return f"{best.text}\n\n(from {best.page}{also})"
+        return f"{best.text}\n\n(from {best.page}{also}; looked up: {_listed(words)})"
     pages = [str(answer.call.arguments["file_path"]) for answer in read]
     return f"No paragraph here has all of {_listed(words)}. The words are in {', '.join(pages)}: 'read {pages[0]}' shows the page."
 
