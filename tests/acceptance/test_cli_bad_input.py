@@ -137,10 +137,11 @@ def test_no_arguments_make_a_traceback(interlock: Command, command: str, argumen
     assert ran.returncode in {0, 1, 2}, ran.stderr
 
 
-def test_text_beside_a_file_is_refused_and_not_dropped(interlock: Command, tmp_path: Path):
+def test_text_beside_a_file_is_the_question_and_not_dropped(interlock: Command, tmp_path: Path):
     (tmp_path / "note.txt").write_text("hello")
     ran = interlock("run", "sam", "what is this?", "--file", "note.txt")
-    assert (ran.returncode, ran.stdout) == (2, "")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "what is this?\n\nhello" in ran.stdout
 
 
 def fifo(path: Path) -> None:

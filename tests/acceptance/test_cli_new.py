@@ -152,7 +152,7 @@ def test_it_is_shown(command: Command):
 def test_it_is_held_to_its_own_document_or_to_another(command: Command, made: Path, tmp_path: Path):
     code, printed, err = command("verify", "mine:agent")
     assert (code, err) == (0, "")
-    assert printed.splitlines()[-1].startswith("holds\tmine: the rows are the document's\t")
+    assert printed.splitlines()[-1].startswith("agrees\tmine: the rows are the document's\t")
     stricter = tmp_path / "stricter.md"
     stricter.write_text((made / "mine" / "document.md").read_text(encoding="utf-8").replace("a `Model`, once", "nothing"))
     code, printed, _ = command("verify", "mine:agent", "--document", str(stricter))

@@ -146,4 +146,4 @@ async def test_each_side_is_told_of_its_own_root(engine: EngineName, tmp_path: P
         assert bridged.output == user.output
         assert user.output.startswith("/welcome.md:\n\n# Welcome")
         other = await running.run("gateway", "Read /admin/notes.md", role="user")
-        assert other.output == "That cannot be done. Error: File '/admin/notes.md' not found"
+        assert other.output == "That cannot be done. There is no file '/admin/notes.md' here; 'list /' shows what there is."
