@@ -58,14 +58,22 @@ async def fails(memory: StoredMemory, error: type[StoreError], *, says: str | No
 # Fast
 
 
-async def test_an_existing_file_is_read_without_a_thread(path: Path):
+async def test_a_file_is_opened_read_and_written_in_one_thread_that_ends_when_it_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch):
     await told(path)
+    connect, opened_in = sqlite3.connect, list[threading.Thread]()
+
+    def watched(*given: Any, **more: Any) -> sqlite3.Connection:
+        opened_in.append(threading.current_thread())
+        return connect(*given, **{**more, "check_same_thread": True})  # so that SQLite refuses every other thread
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
     memory = opened(path)
     before = set(threading.enumerate())
     assert [await memory.recall("ada"), await memory.recall("grace")] == ["likes tea", None]
-    assert set(threading.enumerate()) <= before
     await memory.remember("ada", "likes coffee")
-    assert len(set(threading.enumerate()) - before) == 1
+    assert await memory.recall("ada") == "likes coffee"
+    assert set(threading.enumerate()) - before == set(opened_in)
+    assert len(opened_in) == 1
     await memory.aclose()
     assert set(threading.enumerate()) <= before
 
@@ -113,12 +121,26 @@ async def test_a_file_that_somebody_writes_is_read_all_the_same(path: Path):
     await told(path)
     memory = opened(path, timeout_s=0.2)
     with somebody_else(path, "BEGIN IMMEDIATE", "UPDATE store SET value = '{}'"):
-        before = set(threading.enumerate())
         assert await memory.recall("ada") == "likes tea"
-        assert set(threading.enumerate()) <= before
         with pytest.raises(StoreUnavailable):
             await memory.remember("ada", "likes coffee")
     assert await memory.recall("ada") == "likes tea"
+    await memory.aclose()
+
+
+async def test_what_was_not_remembered_in_time_is_not_remembered_later(path: Path):
+    await told(path)
+    memory = opened(path, timeout_s=0.6)
+    with somebody_else(path, "BEGIN IMMEDIATE"):
+        first = asyncio.create_task(memory.remember("ada", "likes coffee"))  # has the thread, and leaves it to the next one
+        await asyncio.sleep(0.3)
+        with pytest.raises(StoreUnavailable):
+            await memory.remember("ada", "likes cocoa")
+        with pytest.raises(StoreUnavailable):
+            await first
+    assert await memory.recall("ada") == "likes tea"
+    await memory.remember("ada", "likes water")
+    assert await memory.recall("ada") == "likes water"
     await memory.aclose()
 
 
@@ -257,10 +279,9 @@ async def test_a_name_may_hold_what_a_url_may_not(tmp_path: Path):
     path = tmp_path / "a b?mode=ro#%41" / "é memory.sqlite"
     await told(path)
     memory = opened(path)
-    before = set(threading.enumerate())
     assert await memory.recall("ada") == "likes tea"
-    assert set(threading.enumerate()) <= before
     await memory.aclose()
+    assert [[one.name for one in folder.iterdir()] for folder in (tmp_path, path.parent)] == [[path.parent.name], [path.name]]
 
 
 async def test_what_is_deleted_is_forgotten_and_what_comes_after_is_kept(path: Path):
@@ -351,11 +372,12 @@ async def test_a_folder_that_has_become_read_only_is_unavailable():
 
 async def test_a_disk_without_room_is_full_and_what_was_remembered_stays(path: Path, monkeypatch: pytest.MonkeyPatch):
     await told(path)
-    connect = sqlite3.connect
+    connect, made = sqlite3.connect, list[sqlite3.Connection]()
 
     def cramped(*given: Any, **more: Any) -> sqlite3.Connection:
         connection = connect(*given, **more)
         connection.execute("PRAGMA max_page_count = 1").close()
+        made.append(connection)
         return connection
 
     memory = opened(path)
@@ -365,6 +387,7 @@ async def test_a_disk_without_room_is_full_and_what_was_remembered_stays(path: P
             with pytest.raises(StoreFull, match="no room left"):
                 await memory.remember("grace", "x" * 60_000)
             assert await memory.recall("ada") == "likes tea"
+    made[-1].execute("PRAGMA max_page_count = 1000000").close()  # there is room again
     await memory.remember("grace", "x" * 60_000)
     assert await memory.recall("grace") == "x" * 60_000
     await memory.aclose()

@@ -71,12 +71,12 @@ class SqliteFile:
     async def aget(self, namespace: tuple[str, ...], key: str) -> Row | None:
         """Return what is kept for a key."""
         row = (".".join(namespace), key)
-        return self._row(await self._in_thread(lambda: self._opened().execute(_READ, row).fetchall()))
+        return self._row(await self._in_thread(lambda _: self._opened().execute(_READ, row).fetchall()))
 
     async def aput(self, namespace: tuple[str, ...], key: str, value: dict[str, Any]) -> None:
-        """Replace what is kept for a key. When this returns, it outlives the process."""
+        """Replace what is kept for a key. When this returns, it outlives the process; when it fails, nothing is replaced."""
         row = (".".join(namespace), key, json.dumps(value, ensure_ascii=False))
-        await self._in_thread(lambda: self._opened().execute(_WRITE, row).close())
+        await self._in_thread(lambda decided: self._put(row, decided))
 
     async def aclose(self) -> None:
         """Close the file and end the thread."""
@@ -102,21 +102,40 @@ class SqliteFile:
         found = os.stat(self._name)  # noqa: PTH116 - a third of the time
         return found.st_dev, found.st_ino
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Run in the one thread, so that whoever waits for a lock or the disk holds nobody up but others who would wait too."""
+    def _put(self, row: tuple[str, str, str], decided: threading.Lock) -> None:
+        """Write a row, unless whoever wanted that has been told by now that it was not done in time."""
+        with self._opened() as connection:
+            connection.execute("BEGIN IMMEDIATE").close()
+            connection.execute(_WRITE, row).close()
+            if not decided.acquire(blocking=False):
+                connection.rollback()
+
+    async def _in_thread(self, work: Callable[[threading.Lock], T]) -> T:
+        """Run in the one thread, so that whoever waits for a lock or the disk holds nobody up but others who would wait too.
+
+        The thread goes on when nobody waits for it any more. So there is a lock, which is taken once: by the thread, which may then commit
+        and is waited for, or by whoever has waited too long.
+        """
         with self._lock:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interlock-memory")
             thread = self._thread
+        decided = threading.Lock()
+        result = asyncio.get_running_loop().run_in_executor(thread, self._translated, work, decided)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await asyncio.get_running_loop().run_in_executor(thread, self._translated, work)
-        except TimeoutError as error:
-            raise StoreUnavailable(f"Memory '{self._path}' was not free within {self._timeout_s:g} s.") from error
+            await asyncio.wait({result}, timeout=self._timeout_s)
+        except asyncio.CancelledError:
+            decided.acquire(blocking=False)
+            result.cancel()
+            raise
+        if not result.done() and decided.acquire(blocking=False):
+            result.cancel()
+            raise StoreUnavailable(f"Memory '{self._path}' was not free within {self._timeout_s:g} s.")
+        return await result
 
-    def _translated(self, work: Callable[[], T]) -> T:
+    def _translated(self, work: Callable[[threading.Lock], T], decided: threading.Lock) -> T:
         try:
-            return work()
+            return work(decided)
         except sqlite3.Error as error:
             self._close_writer()  # the next one begins with what is on the disk then
             raise self._failed(error) from error
