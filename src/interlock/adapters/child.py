@@ -155,7 +155,7 @@ def _written(request: Any) -> bytes:
 
 
 def _end(process: subprocess.Popen[bytes], line: socket.socket, owner: int) -> None:
-    line.close()
-    if owner == os.getpid():
+    if owner == os.getpid():  # before the line is closed: a process that hears of that could still do something to its file
         process.kill()
         process.wait()
+    line.close()

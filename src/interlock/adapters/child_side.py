@@ -45,7 +45,7 @@ class Served(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything, before the process ends."""
+        """Let go of everything, when whoever asks has said goodbye."""
         ...
 
 
@@ -56,7 +56,11 @@ class Program(Protocol):
 
 
 def main(program: str, file: str) -> None:
-    """Open a file, and answer until whoever asks says goodbye, or is gone."""
+    """Open a file, and answer until whoever asks says goodbye, or is gone.
+
+    What is open is closed only after a goodbye. Whoever hangs up without one may have been told of a failure, after which nothing more
+    may be written to the file: a log that a full disk has torn must not be merged.
+    """
     os.umask(0o077)
     os.chdir(Path("/"))
     line = socket.socket(fileno=os.dup(0))
@@ -73,9 +77,9 @@ def main(program: str, file: str) -> None:
         for request in asked:
             wanted = json.loads(request)
             if wanted is None:
-                break
+                served.close()
+                return
             _say(line, served.answer(wanted))
-        served.close()
 
 
 def failed(error: BaseException) -> dict[str, Any]:

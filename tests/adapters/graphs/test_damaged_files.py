@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.adapters.graphs.checksums import Checksums
 from interlock.adapters.graphs.ladybug import LadybugGraphs, open_ladybug
+from interlock.adapters.graphs.lodging import Lodging
 from interlock.capabilities.graph_store import AddEdge, AddNode, Change, Edge, Node, NodeRef
 from interlock.errors import StoreCorrupt
 from tests.support.amount import ALL, EXAMPLES
@@ -25,6 +28,7 @@ from tests.support.amount import ALL, EXAMPLES
 WRITER = Path(__file__).parent / "store_writer.py"
 PAGE = 4096
 KILLS = 60 if EXAMPLES >= ALL else 12
+ENDS = 30 if EXAMPLES >= ALL else 12
 FLIPS = 120 if EXAMPLES >= ALL else 12
 CUTS = 60 if EXAMPLES >= ALL else 8
 GRAPH = "mine"
@@ -168,6 +172,45 @@ async def test_a_commit_that_was_torn_is_cut_off_and_what_was_acknowledged_is_th
         assert len(await store(torn).nodes(GRAPH, limit=1000)) == 105
 
 
+async def test_a_torn_commit_is_cut_off_also_where_the_log_was_about_to_be_merged(tmp_path: Path) -> None:
+    await make(tmp_path, "killed")
+    (file,) = tmp_path.glob("*.lbug")
+    (log,) = tmp_path.glob("*.wal")
+    sums = Checksums(file)
+    sums.lock()
+    sums.check()
+    sums.merging(4)
+    sums.unlock()
+    log.write_bytes(log.read_bytes() * 2)
+    log.write_bytes(log.read_bytes()[:-7])
+    graphs = store(tmp_path)
+    assert len(await graphs.nodes(GRAPH, limit=1000)) == 100
+    await graphs.apply(GRAPH, step(5, 500))
+    await graphs.aclose()
+    assert len(await store(tmp_path).nodes(GRAPH, limit=1000)) == 105
+
+
+@pytest.mark.parametrize("ends", ["killed", "hung up on"])
+async def test_a_process_that_is_not_said_goodbye_to_leaves_the_file_as_it_is(tmp_path: Path, ends: str) -> None:
+    """A commit may have failed before, on a full disk: what is left of it in the log must not be merged."""
+    await make(tmp_path, "closed")
+    (file,) = tmp_path.glob("*.lbug")
+    for _ in range(ENDS):
+        lodging = Lodging(file, name=GRAPH, timeout_s=30.0, max_bytes=10_000_000)
+        await lodging.run([("MATCH (n:Label0) SET n.n = 1", {})], within=30.0, commits=True)
+        before = content(tmp_path)
+        if ends == "killed":
+            lodging.kill()
+        else:
+            child = lodging._child  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            child._line.shutdown(socket.SHUT_WR)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            child._process.wait(30)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        assert content(tmp_path) == before
+        graphs = store(tmp_path)
+        assert len(await graphs.nodes(GRAPH, limit=1000)) == 60
+        await graphs.aclose()
+
+
 async def test_a_graph_whose_process_is_killed_at_any_moment_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     """Kill who writes and who has the file, over and over, while logs are being merged: a good file is never called damaged."""
     chance = random.Random(7)
@@ -179,7 +222,8 @@ async def test_a_graph_whose_process_is_killed_at_any_moment_keeps_what_it_ackno
             pid = int(writer.stdout.readline().removeprefix("open "))
             time.sleep(chance.random() * 0.5)
             if chance.random() < 0.7:
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # the writer may have closed the file in the meantime, and opened it again
+                    os.kill(pid, signal.SIGKILL)
             writer.kill()
             lines = writer.stdout.read().split("\n")[:-1]
         acknowledged |= {line for line in lines if line.isdecimal()}

@@ -25,6 +25,7 @@ from pydantic import JsonValue
 from interlock.adapters.child import Child
 from interlock.adapters.graphs import ladybug_file, transaction
 from interlock.adapters.graphs.bolt import BoltGraphs, open_bolt
+from interlock.adapters.graphs.dialects import Prepared
 from interlock.adapters.graphs.ladybug import LadybugGraphs, open_ladybug
 from interlock.adapters.graphs.ladybug_file import LadybugFile
 from interlock.adapters.graphs.steps import Foreseen, foreseen, is_same
@@ -169,7 +170,12 @@ async def test_an_update_sets_removes_and_leaves_the_rest(kept: Kept) -> None:
         UpdateNode(ref=ref("a"), properties={"x": None, "y": 5}),
         UpdateEdge(start=ref("a"), end=ref("b"), relationship="NEXT", properties={"w": None, "u": "new"}),
     )
-    assert changed == Changed(nodes_changed=(node("a", y=5, z=3),), edges_changed=(edge("a", "b", v=2, u="new"),))
+    assert changed == Changed(
+        nodes_changed=(node("a", y=5, z=3),),
+        edges_changed=(edge("a", "b", v=2, u="new"),),
+        nodes_before=(node("a", x=1, y=2, z=3),),
+        edges_before=(edge("a", "b", w=1, v=2),),
+    )
     assert await kept.all() == ((node("a", y=5, z=3), node("b")), (edge("a", "b", v=2, u="new"),))
 
 
@@ -231,7 +237,9 @@ async def test_a_step_goes_in_order_and_reports_where_it_ends(kept: Kept) -> Non
         DeleteNode(ref=ref("a"), detach=True),
         add("a", x=2),
     )
-    assert changed == Changed(nodes_added=(node("c", x=1),), nodes_changed=(node("a", x=2),), edges_removed=(edge("a", "b"),))
+    assert changed == Changed(
+        nodes_added=(node("c", x=1),), nodes_changed=(node("a", x=2),), edges_removed=(edge("a", "b"),), nodes_before=(node("a", x=1),)
+    )
     assert await kept.all() == ((node("a", x=2), node("b"), node("c", x=1)), ())
 
 
@@ -555,7 +563,7 @@ def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every query through: the process is what holds should there be a way past the guard."""
     from interlock.adapters.graphs import ladybug  # noqa: PLC0415
 
-    monkeypatch.setattr(ladybug, "check_reading", lambda text, dialect: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(ladybug, "prepared", lambda text, dialect: Prepared(text, None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
 @pytest.mark.usefixtures("unguarded")
@@ -743,7 +751,7 @@ async def test_names_of_graphs_lead_nowhere_else(file: Kept) -> None:
     for graph in ("../up", "/tmp/x", "a" * 100_000, "\x00", "\ud800", "*", ""):  # noqa: S108
         await file.store.apply(graph, (add("a", x=graph[:5].encode("utf-8", "replace").decode()),))
         assert len(await file.store.nodes(graph)) == 1
-    assert {one.suffix for one in file.folder.iterdir()} <= {".lbug", ".wal", ".sum"}
+    assert {one.suffix for one in file.folder.iterdir()} <= {".lbug", ".wal", ".sum", ".title"}
     assert [one.name for one in file.folder.parent.iterdir()] == ["graphs"]
 
 

@@ -107,7 +107,7 @@ class Checksums:
     def drop_tail(self) -> bool:
         """Cut off what was being appended to the log when its writer was killed; return False where there is no such thing."""
         record = self._record
-        if record is None or record.state != "whole" or self.log_size() <= record.log:
+        if record is None or record.state == "new" or self.log_size() <= record.log:
             return False
         os.truncate(self._log, record.log)
         return True
