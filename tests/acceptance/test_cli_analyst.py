@@ -75,7 +75,7 @@ def test_a_person_sees_tools_with_their_time_a_table_in_columns_and_the_path(sit
     shown = "\n".join(person.lines)
     for tool, asked in (("calculate", r"17\.5 \* 24"), ("search", "net revenue"), ("bq_query", "SELECT c\\.country AS country, ")):
         assert re.search(rf"^  {tool}  \d+(?: ms|\.\d s)  {asked}", shown, re.MULTILINE), tool
-    assert "country            revenue\n──────────────────────────\nGermany       4,292,597.22\nFrance        2,858,018.45\n" in shown
+    assert "country       revenue (EUR)\n───────────────────────────\nGermany        4,292,597.22\nFrance         2,858,018.45\n" in shown
     assert "17.5 * 24 = 420 [call-3]" in person.lines
     assert person.lines[-1] == "ingress > planner > tool_router > tool_executor > verifier > generator > summarizer"
     assert all(len(line) <= 100 for line in person.lines)
@@ -84,7 +84,7 @@ def test_a_person_sees_tools_with_their_time_a_table_in_columns_and_the_path(sit
 def test_a_narrow_terminal_is_read_as_well(sit_down: Callable[..., Person]):
     person = sit_down("run", "analyst", "revenue by country in 2025", columns=24)
     assert person.leave() == 0
-    assert "country   Germany\nrevenue   4,292,597.22\n\ncountry   France" in "\n".join(person.lines)
+    assert "country     Germany\nrevenue     4,292,597.22\n(EUR)\n\ncountry     France" in "\n".join(person.lines)
     assert all(len(line) <= 24 for line in person.lines)
 
 
@@ -151,17 +151,17 @@ def test_what_a_tool_says_controls_neither_terminal_nor_pipe(sit_down: Callable[
 def test_a_pipe_gets_the_answer_as_it_is(interlock: Command):
     ran = interlock("run", "analyst", "revenue by country in 2025")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("| country | revenue |\n| --- | --- |\n| Germany | 4,292,597.22 |\n")
+    assert ran.stdout.startswith("Revenue by country, 2025:\n\n| country | revenue (EUR) |\n| --- | ---: |\n| Germany | 4,292,597.22 |\n")
 
 
 def test_a_session_is_gone_on_with_by_the_next_command(interlock: Command):
     interlock("run", "analyst", "How many orders were placed in 2025?", "--session", "mine")
     ran = interlock("run", "analyst", "And in 2024?", "--session", "mine", "--json")
     result = json.loads(ran.stdout)
-    assert result["output"].startswith("Orders: ")
+    assert result["output"].startswith("Orders, 2024: ")
     assert [message["type"] for message in result["state"]["messages"]] == ["human", "ai", "human", "ai"]
     other = json.loads(interlock("run", "analyst", "And in 2024?", "--session", "other", "--json").stdout)
-    assert not other["output"].startswith("Orders: ")
+    assert other["output"].startswith("Which figure would you like?")
 
 
 @pytest.mark.parametrize("arguments", [["agents"], ["show", "analyst"]], ids=" ".join)

@@ -127,6 +127,12 @@ def test_the_rule_says_on_which_side_a_column_is():
     assert shown.splitlines()[2:] == ["1        b          c", "22       bb        dd"]
 
 
+@given(st.integers(0, 10**9), st.text("abc ", min_size=1, max_size=30), st.integers(24, 60))
+def test_a_number_is_never_folded_where_the_name_of_its_column_can_be(number: int, name: str, width: int):
+    shown = f"{number:,}.25"
+    assert shown in screen([f"|{name}x|what|\n|-|-|\n|{shown}|{'word ' * 20}|\n"], width=width)
+
+
 def test_a_table_that_is_too_wide_is_a_list_of_its_rows():
     assert screen([TABLE], width=24).splitlines() == [
         "country   Germany",

@@ -106,8 +106,9 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def _records(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """List rows below one another, each cell on a line with the name of its column."""
-    names = min(max(map(cell_len, head)), width // 2)
+    """List rows below one another, each cell on a line with the name of its column. A name is folded before a number is."""
+    numbers = max((cell_len(cell) for row in rows for cell in row if _NUMBER.fullmatch(cell)), default=0)
+    names = min(max(map(cell_len, head)), width // 2, max(width - numbers - len(_BETWEEN), width // 4))
     widths = [max(1, names), max(1, width - names - len(_BETWEEN))]
     sides: list[Side] = ["left", "left"]
     if not rows:
