@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from interlock import Interlock, Settings
+from interlock.agents.puntini.spec import Done
 from interlock.capabilities import Patience
 from interlock.capabilities.graph_store import GraphStore
 from interlock.engine import EngineName
@@ -84,6 +85,12 @@ def without_a_model(played: Played) -> bool:
     return played.result is None or played.result.metadata.get("models", ["offline rules"]) == ["offline rules"]
 
 
+def approved_cypher(played: Played) -> int:
+    """Count the queries of a turn that changed the graph, which a person has to have approved."""
+    steps: tuple[Done, ...] = () if played.result is None else played.result.state.get("done", ())
+    return sum(step.call.tool_name == "cypher_query" and step.changed is not None and step.changed.count > 0 for step in steps)
+
+
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("play", [play for play in PLAYS if play[0] != "puntini"], ids=name_of)
 async def test_a_scene_goes_as_it_is_written(theatre: Theatre, engine: EngineName, play: tuple[str, Scene, Kind]):
@@ -111,8 +118,10 @@ async def test_a_scene_of_puntini_goes_as_it_is_written_on_every_store(
     assert not report(taken)
     assert kind == "script" or all(map(without_a_model, taken))
     writes = [tool for one in taken for tool in one.tools if tool.name in WRITES]
-    assert all(len(changes) == 1 for changes in applied), "a step is a transaction"
-    assert len([tool for tool in writes if tool.code is None]) <= len(applied) <= len(writes), "nothing else reaches the store"
+    by_cypher = sum(map(approved_cypher, taken))
+    assert sum(len(changes) > 1 for changes in applied) <= by_cypher, "a step is a transaction; only approved Cypher has several changes"
+    succeeded = sum(tool.code is None for tool in writes)
+    assert succeeded + by_cypher <= len(applied) <= len(writes) + by_cypher, "nothing else reaches the store"
 
 
 @pytest.mark.parametrize("agent", AGENTS)
