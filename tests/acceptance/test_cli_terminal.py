@@ -147,14 +147,14 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
         "media_malformed",
         "  tool  inventory.query  ",
         "  also  the first words find nothing: another plan  (11 steps)",
-        "        country            revenue\n",
-        "        Germany       4,292,597.22\n",
+        "        country       revenue (EUR)\n",
+        "        Germany        4,292,597.22\n",
         "        ... and 5 more\n",
         "path_denied",
         "        5. added Apollo -[HAS_TASK]-> Design",
         "  seen     forged origins and seals do not cross the bridge",
         "  path  parse_goal > [plan_step > route_tool > call_tool > evaluate] x 7 >",
-        "  out   waits  Step 1 of",
+        "  out   waits  'Design' could be Person Design or Task Design. Which one do you",
         "  agrees   signatures, state and rows fit together  (5 graphs)",
     ):
         assert said in tour
