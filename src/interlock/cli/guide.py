@@ -159,7 +159,7 @@ class Tour:
             step = node.rpartition("/")[2]
             indent = "  " * node.count("/")
             self._line("node", Text.assemble(f"{indent + step:<24}", (told, "dim")))
-        elif event["event"] == "on_chat_model_start" and event["name"].startswith("Model"):
+        elif event["event"] == "on_chat_model_start":
             self._line("call", Text(event["name"], "yellow"))
         else:
             self._show_tool(event)
