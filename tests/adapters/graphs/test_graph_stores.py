@@ -670,6 +670,19 @@ async def test_a_full_disk_is_reported_for_one_statement_too(file: Kept) -> None
     assert (await file.apply(add("b", text="y"))).nodes_added == (node("b", text="y"),)
 
 
+async def test_a_graph_that_there_was_no_room_to_name_has_its_name_when_there_is(file: Kept) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+    try:
+        with pytest.raises((StoreFull, StoreUnavailable)):
+            await file.apply(add("a"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    await file.apply(add("a"))
+    assert isinstance(file.store, LadybugGraphs)
+    assert [one.name for one in await file.store.graphs()] == ["mine"]
+
+
 async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(file: Kept) -> None:
     await file.apply(add("a", x=1))
     os.kill(process_of(file), signal.SIGSTOP)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pydantic import JsonValue
@@ -73,10 +74,19 @@ class LadybugFile:
             with self._path.open("r+b"):
                 self._path.chmod(0o600)
         if not self._title.exists():
-            self._title.write_text(self._name, encoding="utf-8", errors="surrogatepass")
-            self._title.chmod(0o600)
+            self._name_it()
         self._lodging = self._lodged(time.monotonic() + self._timeout_s)
         self._tables = Tables()
+
+    def _name_it(self) -> None:
+        """Write the name of the graph, whole or not at all. Others may be about to do the same."""
+        with NamedTemporaryFile(dir=self._path.parent, prefix=f"{self._path.stem}.", delete=False) as new:
+            made = Path(new.name)
+        try:
+            made.write_text(self._name, encoding="utf-8", errors="surrogatepass")
+            made.replace(self._title)
+        finally:
+            made.unlink(missing_ok=True)
 
     @property
     def _title(self) -> Path:
