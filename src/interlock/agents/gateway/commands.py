@@ -85,7 +85,9 @@ _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
 )
 
 _COMPOUND = re.compile(r"\b(?:and|then) (?:show|list|read|open|print|give|delete|remove|write|replace|tell)\b")
-_BEGINS = re.compile(r"(?:write|put|save|store|create|make|replace|change|delete|remove|erase|rm|search|grep|ls|dir|list|read|open|cat)\b")
+_BEGINS = re.compile(
+    r"(?:write|put|save|store|create|make|replace|change|edit|delete|remove|erase|rm|search|grep|ls|dir|list|read|open|cat)\b"
+)
 _UNSUPPORTED: Mapping[str, str] = {
     "append": r"append|add .*\bto\b.*|insert",
     "rename or move": r"rename|move|mv",

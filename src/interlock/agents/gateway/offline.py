@@ -23,8 +23,8 @@ _SMALL_TALK: Mapping[str, str] = {
     r"(?:hi|hello|hey|hallo|hiya|yo|greetings|good (?:morning|afternoon|evening|day))(?: (?:there|all|everyone|again|you))?": "Hello. ",
     r"(?:many )?(?:thanks|thank you|thx|ty|cheers|great|perfect|nice|cool|awesome|got it|ok|okay)"
     r"(?: (?:thanks|thank you|a lot|very much|so much|for (?:your|the) help))*": "You are welcome. ",
-    r"(?:bye|goodbye|see you|see you later|good night|ciao)(?: bye)?": "Goodbye.",
-    r"how are you(?: doing)?(?: today)?|how is it going|what's up": "I am a set of rules, and they work. ",
+    r"(?:(?:thanks|thank you|ok|okay) )?(?:bye|goodbye|see you|see you later|good night|ciao)(?: bye)?": "Goodbye.",
+    r"how are you(?: doing)?(?: today)?|how is it going|what(?:'s|s| is) (?:up|new)": "I am a set of rules, and they work. ",
     r"who are you|what are you|are you (?:an? )?(?:bot|human|robot|person|real|ai)|what is this|what's this": (
         "I am the offline worker of this gateway: rules with file tools, no language model. "
     ),
