@@ -59,8 +59,8 @@ def name_words(text: str) -> str:
     """Return the words of a text that may be part of a product's name."""
     says = set(content(text)) | _KEPT
     found = [word.removesuffix("'s") for word in re.findall(r"[^\W_]+(?:['-][^\W_]+)*", text)]
-    while found and (found[0] in _KEPT or found[-1] in _KEPT):
-        found = found[1:] if found[0] in _KEPT else found[:-1]
+    while found and (found[0] == "with" or found[-1] in _KEPT):
+        found = found[1:] if found[0] == "with" else found[:-1]
     return " ".join(word for word in found if word in says)
 
 
