@@ -229,7 +229,8 @@ def _check_share(measure: Measure, reading: Reading) -> None:
         is_clear = measure in _PORTIONS and len(reading.filters) == 1
     else:
         shared = set(reading.groups) & {one.group for one in reading.filters}
-        is_clear = measure in _SHARED and len(reading.groups) == 1 and not shared and reading.top is None
+        of_time = bool(set(reading.groups) & _TIMES and reading.filters)  # "the share of the app by year" is no share of the years
+        is_clear = measure in _SHARED and len(reading.groups) == 1 and not shared and not of_time and reading.top is None
     if not is_clear:
         raise CannotRead(
             f"A share of what? I understood: {_described(measure, replace(reading, shares=False))}. "

@@ -23,6 +23,7 @@ _ENDINGS = r"md|txt|env|csv|json|toml|ya?ml|log|py|rst|html?|pdf|docx?|xlsx?"
 _GLOB = r"[\w./*?\[\]-]*\*[\w./*?\[\]-]*"
 _PATH = rf"\.\.(?![\w./])|\.{{0,2}}/[^\s\"'`,;!?()“”]*|(?:[\w-]+/)+[\w.-]*|[\w-]+(?:\.[\w-]+)*\.(?:{_ENDINGS})\b"
 _ONLY_PATH = re.compile(_PATH, re.IGNORECASE)
+_ENDS_LIKE_A_FILE = re.compile(rf"\.(?:{_ENDINGS})$", re.IGNORECASE)
 _TOKEN = re.compile(rf"(?P<Q>{_QUOTE})|(?P<G>{_GLOB})|(?P<P>{_PATH})|(?P<W>[^\W_]+(?:['\u2019-][^\W_]+)*)|\S", re.IGNORECASE)
 
 _POLITE = re.compile(
@@ -178,6 +179,8 @@ def _rooted(path: str) -> str:
 def _command(kind: Kind, tokens: _Tokens, named: str) -> Command:
     """Make the command that a rule has recognised."""
     match kind:
+        case "list" if any(map(_ENDS_LIKE_A_FILE.search, tokens.paths)):
+            return _read(tokens)
         case "list":
             return Command("list", tokens.paths or ("/",))
         case "read":
