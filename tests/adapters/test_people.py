@@ -130,3 +130,9 @@ def test_a_text_is_an_answer_where_it_is_an_option_or_there_are_none():
     assert [is_answer(text, closed) for text in ("this", "2", "abort", "Abort.", "Create a task", "")] == [True] * 4 + [False] * 2
     slot = result(metadata={"waiting": {"question": "What is its name?", "options": [], "recommended": ""}})
     assert is_answer("Create a task", slot)
+
+
+def test_what_is_written_next_is_no_answer_to_a_question_for_somebody_else():
+    asked = result(metadata={"waiting": {"question": "What is the customer told?", "options": [], "recommended": "", "to": "a colleague"}})
+    assert [is_answer(text, asked) for text in ("do you have lamps?", "abort")] == [False, True]
+    assert list(options_of(asked))[-1].startswith("This is for a colleague, who answers with: interlock run puntini --session s --answer")

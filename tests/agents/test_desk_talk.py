@@ -137,14 +137,14 @@ async def test_a_person_is_asked_with_the_conversation_and_what_they_say_is_told
     (question,) = person.asked
     assert [line in question.text for line in ("customer: My lamp is broken", "desk: I am sorry.", "customer: Can I talk to a person?")]
     told: list[dict[str, Any]] = [json.loads(messages[-1].text) for messages in model.messages[1:]]
-    assert [one["person"] for one in told] == [{"answer": "Call me on Monday."}] * 2
+    assert [one["person"] for one in told] == [{"answer": "Call me on Monday.", "given_up": False}] * 2
 
 
 async def test_where_nobody_can_be_asked_the_specialist_is_told_so(store: Store, engine: EngineName):
     model = ScriptedModel(plan("support.person"), "Nobody.", said("Write to us."))
     result = await take(store, engine, "A person, please", grants={Model: model}, human="nobody")
     assert result.output == "Write to us."
-    assert json.loads(model.messages[-1][-1].text)["person"] == {"answer": None}
+    assert json.loads(model.messages[-1][-1].text)["person"] == {"answer": None, "given_up": False}
 
 
 async def test_no_person_is_asked_for_anything_else(store: Store, engine: EngineName):
@@ -163,3 +163,31 @@ async def test_a_customer_who_asks_for_a_person_waits_for_one(store: Store, engi
     assert answered.error is None
     assert "I will call you at five." in answered.output
     assert store.document(session)["version"] == 1
+
+
+async def test_a_customer_who_goes_on_writing_is_served_and_told_what_became_of_the_request_for_a_person(store: Store, engine: EngineName):
+    session = new_session()
+    async with store.app(engine) as app:
+        asked = await app.run("desk", "Can I talk to a person?", session=session)
+        assert (asked.status, asked.metadata["waiting"]["to"]) == ("waiting", "a colleague")
+        served = await app.run("desk", "how much is the steel desk lamp dimmable?", session=session)
+        assert await app.waiting("desk", session=session) is None
+    assert (served.status, served.metadata["open_goals"]) == ("success", [])
+    assert "46.90 EUR" in served.output
+    assert "No colleague has answered yet" in served.metadata["ended"]
+    assert "9:00 to 17:00" in served.metadata["ended"]
+    said = [one["text"] for one in store.document(session)["conversation"]]
+    assert said[0] == "Can I talk to a person?"
+    assert said[1] == served.metadata["ended"]
+
+
+async def test_the_specialists_model_is_told_that_a_request_for_a_person_was_given_up(store: Store, engine: EngineName):
+    session = new_session()
+    model = ScriptedModel(
+        plan("support.person"), "Sorry.", said("Nobody came.", mark_done=True), *NOTHING, said("A lamp is a lamp.", mark_done=True)
+    )
+    async with store.app(engine, grants={Model: model}) as app:
+        assert (await app.run("desk", "A person, please", session=session)).status == "waiting"
+        served = await app.run("desk", "What is a lamp?", session=session)
+    assert (served.output, served.metadata["ended"]) == ("A lamp is a lamp.", "Nobody came.")
+    assert json.loads(model.messages[1][-1].text)["person"] == {"answer": None, "given_up": True}

@@ -44,11 +44,15 @@ _TRAILING = frozenset(["please", "thanks", "thank", "you"])
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a person is asked, with what can be answered, and what we would."""
+    """What a person is asked, with what can be answered, and what we would.
+
+    `to` says who is asked where that is not the one who writes to the session: what is written next is no answer then.
+    """
 
     text: str
     options: tuple[str, ...] = ()
     recommended: str = ""
+    to: str = ""
 
     def choice(self, said: str) -> str | None:
         """Return the option that is meant: by its number, its words, or those of its words that no other option begins or ends with.

@@ -166,7 +166,8 @@ class Chat:
         self._show_options(result)
 
     def _show_options(self, result: TurnResult) -> None:
-        for line in list(options_of(result))[:-1]:
+        is_for_others = result.status == "waiting" and result.metadata["waiting"].get("to")
+        for line in list(options_of(result))[: None if is_for_others else -1]:
             if is_terminal():
                 self._screen.print(Text(safe(line)))
             else:

@@ -54,13 +54,14 @@ def options_of(result: TurnResult) -> Iterator[str]:
     asked = result.metadata["waiting"]
     for number, option in enumerate(asked["options"], start=1):
         yield f"  {number}  {option}{'  (recommended)' if option == asked['recommended'] else ''}"
-    yield f"Answer with: interlock run {result.agent} --session {result.session} --answer TEXT (or '{ABORT}' to give it up)"
+    how = f"interlock run {result.agent} --session {result.session} --answer TEXT (or '{ABORT}' to give it up)"
+    yield f"This is for {asked['to']}, who answers with: {how}" if asked.get("to") else f"Answer with: {how}"
 
 
 def is_answer(text: str, result: TurnResult) -> bool:
     """Tell whether a text answers the question: one of the options, anything where the question has none, or 'abort'.
 
-    Anything else is a new input, which ends the turn that waits.
+    Anything else is a new input, which ends the turn that waits; so is everything but 'abort' where somebody else is asked.
     """
-    options: list[str] = result.metadata["waiting"]["options"]
-    return not options or Question(text="", options=(*options, ABORT)).choice(text) is not None
+    asked = result.metadata["waiting"]
+    return not (asked["options"] or asked.get("to")) or Question(text="", options=(*asked["options"], ABORT)).choice(text) is not None

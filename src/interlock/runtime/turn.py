@@ -254,6 +254,7 @@ class Turn:
         """Make the result of a turn that stops until a person has answered."""
         question = cast("Question", awaited.question)
         asked = {"question": question.text, "options": list(question.options), "recommended": question.recommended}
+        asked |= {"to": question.to} if question.to else {}
         return self._result(Reply(status="waiting", output=question.text, metadata={"waiting": asked}), self._reached(given))
 
     def _partial(self, state: Values) -> Any:

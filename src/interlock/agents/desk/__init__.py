@@ -9,6 +9,7 @@ from typing import Any
 from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 from interlock.agents.desk.invariants import INVARIANTS
 from interlock.agents.desk.offline import DeskRules
+from interlock.agents.desk.roles import GIVEN_UP
 from interlock.agents.desk.session import SessionState
 from interlock.errors import InputSchema
 from interlock.runtime.agent import Agent
@@ -45,6 +46,7 @@ agent = Agent(
     subgraphs=SUBGRAPHS,
     has_sessions=True,
     pauses=True,
+    abort=GIVEN_UP,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

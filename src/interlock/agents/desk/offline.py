@@ -136,6 +136,8 @@ def _person(request: SpecialistRequest, found: list[dict[str, Any]]) -> Speciali
         return ended(f"A colleague says: {request.person.answer}")
     articles = cast("list[dict[str, Any]]", found[0]["articles"]) if found else []
     how = f" {articles[0]['title']}: {articles[0]['passage']}" if articles else ""
+    if request.person is not None and request.person.given_up:
+        return ended(f"No colleague has answered yet, and your request for one is no longer open. Say “I want a person” to ask again.{how}")
     return ended(f"I am a program, and nobody can be put through to you here.{how}")
 
 

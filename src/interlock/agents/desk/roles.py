@@ -11,6 +11,7 @@ from interlock.capabilities import Capability, ModelReply, ToolResult
 
 __all__ = [
     "AT_ONCE",
+    "GIVEN_UP",
     "PERSON",
     "PRIORITIES",
     "SMALL_TALK",
@@ -37,6 +38,9 @@ SMALL_TALK = "support.small_talk"
 
 PERSON = "support.person"
 """The customer wants to talk to a person: one is asked, and what they say is told."""
+
+GIVEN_UP = "(given up before anybody answered)"
+"""What stands for the answer of a person whom nobody waits for any longer, because the customer went on writing."""
 
 AT_ONCE = (SMALL_TALK, PERSON)
 """Goals that come before everything else and end with the turn, whatever the specialist says."""
@@ -103,9 +107,13 @@ class StateUpdates(_Record):
 
 
 class PersonAsked(_Record):
-    """What a person said who was asked for the customer; None where nobody can be asked."""
+    """What a person said who was asked for the customer; None where nobody can be asked, or has answered in time.
+
+    It is `given_up` where the customer went on writing before anybody had answered.
+    """
 
     answer: str | None
+    given_up: bool = False
 
 
 class SpecialistRequest(_Record):

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from interlock.agents.desk.goals import merged, with_plan, with_updates
 from interlock.agents.desk.roles import (
     AT_ONCE,
+    GIVEN_UP,
     PERSON,
     PersonAsked,
     Planner,
@@ -194,9 +195,10 @@ async def _asked_person(message: str, session: SessionState, human: Human) -> Pe
     """Put the conversation before a person, who says what the customer is told."""
     said = [*session.conversation, Said(who="customer", text=message)]
     lines = "\n".join(f"{one.who}: {one.text}" for one in said)
-    answer = await human.ask(
-        Question(text=f"A customer asks for a person. The conversation so far:\n\n{lines}\n\nWhat is the customer told?")
-    )
+    asked = f"A customer asks for a person. The conversation so far:\n\n{lines}\n\nWhat is the customer told?"
+    answer = await human.ask(Question(text=asked, to="a colleague"))
+    if answer == GIVEN_UP:
+        return PersonAsked(answer=None, given_up=True)
     return PersonAsked(answer=answer if answer and answer.strip() else None)
 
 

@@ -1,0 +1,23 @@
+"""What a customer sees of the desk on the terminal: who asks for a person is not shut out, and their words are no answer."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_chat_goes_on_after_a_person_was_asked_for(interlock: Command):
+    ran = interlock("chat", "desk", "--session", "s", stdin=b"Can I talk to a person?\nhow much is the steel desk lamp dimmable?\n")
+    assert ran.returncode == 0, ran.stderr
+    assert "This is for a colleague, who answers with: interlock run desk --session s --answer TEXT" in ran.stdout
+    assert "46.90 EUR" in ran.stdout
+    assert "A colleague says" not in ran.stdout
+    assert "No colleague has answered yet" in ran.stderr
+
+
+def test_a_colleague_answers_beside_the_chat(interlock: Command):
+    interlock("run", "desk", "Can I talk to a person?", "--session", "s")
+    answered = interlock("run", "desk", "--answer", "I call you at five.", "--session", "s")
+    assert "A colleague says: I call you at five." in answered.stdout
