@@ -370,7 +370,7 @@ class Grants:
     def _file_tools(self) -> FileTools:
         from interlock.adapters.workers.tools import UpstreamTools  # noqa: PLC0415 - takes most of a second
 
-        return UpstreamTools(redact=Redactor(self._settings.redact, literals=self._settings.keys).data)
+        return UpstreamTools(redact=Redactor(self._settings.redact, literals=self._settings.secrets).data)
 
     def memory(self) -> StoredMemory:
         """Choose where the memory is kept."""
@@ -412,14 +412,14 @@ class Grants:
                 folder=settings.folder,
                 allowed=allowed,
                 functions=settings.tool_functions,
-                servers=settings.tool_servers,
+                servers={name: server.to_dict() for name, server in settings.tool_servers.items()},
                 extra=more,
                 catalogue_path=settings.catalogue_path,
                 knowledge_path=settings.knowledge_path,
                 documents_path=settings.documents_path,
                 timeout_s=settings.tool_seconds,
                 retries=settings.tool_retries,
-                redact=Redactor(settings.redact, literals=settings.keys).data,
+                redact=Redactor(settings.redact, literals=settings.secrets).data,
             )
         )
 

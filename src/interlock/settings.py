@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import regex
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,15 +18,12 @@ from pydantic_settings import (
 
 from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid
+from interlock.secrets import SecretIfLong, SecretUrl, find_secrets
 
-__all__ = ["LIMITS", "PATTERNS", "LogLevel", "Settings", "read_settings"]
+__all__ = ["LIMITS", "PATTERNS", "LogLevel", "Settings", "ToolServer", "read_settings"]
 
 LIMITS = ("max_steps", "max_turn_seconds", "max_call_seconds", "max_model_calls", "max_tokens", "max_output_bytes")
 """The budgets of a turn."""
-
-_PASSWORD = re.compile(r"[a-z+]+://[^:/@]*:([^@]*)@", re.IGNORECASE)
-
-_SHORTEST_KEY = 8  # characters: what is shorter is a flag or a number, and would hide half of every text
 
 LogLevel = Literal["off", "debug", "info", "warning", "error"]
 
@@ -70,6 +65,21 @@ POLICY = (
 """What analyst refuses to be asked, where nothing else is set: acts, and data that nobody is given. Questions about them are answered."""
 
 
+class ToolServer(BaseModel):
+    """How to reach an MCP server. Its headers and its environment may carry keys; everything else is checked when it is opened."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    headers: dict[str, SecretIfLong] = {}
+    env: dict[str, SecretIfLong] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries as they were given, with the keys in clear."""
+        keys = {part: getattr(self, part) for part in ("headers", "env") if part in self.model_fields_set}
+        clear = {part: {name: key.get_secret_value() for name, key in found.items()} for part, found in keys.items()}
+        return {**(self.model_extra or {}), **clear}
+
+
 class Settings(BaseSettings):
     """How Interlock is set up. What is passed to the constructor wins over the environment, and that over the file.
 
@@ -99,11 +109,11 @@ class Settings(BaseSettings):
     max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may say")] = 4 * 1024 * 1024
     redact: Annotated[tuple[str, ...], Field(description="patterns that no event, log line, span or error may show")] = PATTERNS
     session_url: Annotated[
-        SecretStr | None, Field(description="where desk keeps its sessions: `redis://...`; an embedded Valkey where it is not set")
+        SecretUrl | None, Field(description="where desk keeps its sessions: `redis://...`; an embedded Valkey where it is not set")
     ] = None
     session_seconds: Annotated[int, Field(ge=1, description="how long a session is kept that nobody goes on with")] = 24 * 60 * 60
     memory_url: Annotated[
-        SecretStr | None, Field(description="where the memory is kept: `postgresql://...`; a SQLite file where it is not set")
+        SecretUrl | None, Field(description="where the memory is kept: `postgresql://...`; a SQLite file where it is not set")
     ] = None
     sales_tools: Annotated[tuple[str, ...], Field(description="the tools that desk's sales specialist may use")] = (
         "inventory.query",
@@ -114,7 +124,7 @@ class Settings(BaseSettings):
         "math.evaluate",
     )
     checkpoint_url: Annotated[
-        SecretStr | None,
+        SecretUrl | None,
         Field(description="where analyst keeps its sessions: `memory:`, `sqlite:PATH`, `postgresql://...` or `firestore:PROJECT`"),
     ] = None
     analyst_tools: Annotated[tuple[str, ...], Field(description="the tools that analyst may use")] = ("bq_query", "search", "calculate")
@@ -128,7 +138,7 @@ class Settings(BaseSettings):
     documents_path: Annotated[Path | None, Field(description="a folder with documents for `search`, in the place of the demo ones")] = None
     tool_retries: Annotated[int, Field(ge=0, description="how often a tool is tried again that cannot be reached for the moment")] = 2
     tool_functions: Annotated[dict[str, str], Field(description="tools of your own: names, each with its `MODULE:FUNCTION`")] = {}
-    tool_servers: Annotated[dict[str, dict[str, Any]], Field(description="MCP servers: names, each with its `command` or its `url`")] = {}
+    tool_servers: Annotated[dict[str, ToolServer], Field(description="MCP servers: names, each with its `command` or its `url`")] = {}
     tool_seconds: Annotated[float, Field(gt=0, description="how long a tool may take")] = 10.0
     catalogue_path: Annotated[Path | None, Field(description="a SQLite file with your products, in the place of the demo catalogue")] = None
     knowledge_path: Annotated[Path | None, Field(description="a folder with your articles, in the place of the demo ones")] = None
@@ -153,7 +163,7 @@ class Settings(BaseSettings):
         Literal["wait", "nobody"], Field(description="what a turn does that needs a person: `wait` for an answer, or go on with `nobody`")
     ] = "wait"
     graph_url: Annotated[
-        SecretStr | None,
+        SecretUrl | None,
         Field(description="where puntini's graphs are kept: `bolt://...` or `neo4j://...`; files of its own where it is not set"),
     ] = None
     graph_user: Annotated[str, Field(description="the user at the graph server")] = "neo4j"
@@ -170,23 +180,9 @@ class Settings(BaseSettings):
         return self.data_dir.expanduser()
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """Every key and password that is set: nobody may see them."""
-        keys = [key.get_secret_value() for key in (self.model_api_key, self.transcriber_api_key, self.graph_password) if key is not None]
-        urls = [
-            url.get_secret_value() for url in (self.session_url, self.memory_url, self.checkpoint_url, self.graph_url) if url is not None
-        ]
-        passwords = [found[1] for url in urls if (found := _PASSWORD.match(url)) and found[1]]
-        return (*keys, *passwords, *self._tool_keys())
-
-    def _tool_keys(self) -> Iterator[str]:
-        """Find what is sent to tool servers in headers, and handed to them in their environment."""
-        for server in self.tool_servers.values():
-            for part in ("headers", "env"):
-                given: object = server.get(part)
-                if isinstance(given, dict):
-                    values = cast("dict[str, object]", given).values()
-                    yield from (value for value in values if isinstance(value, str) and len(value) >= _SHORTEST_KEY)
+    def secrets(self) -> tuple[Any, ...]:
+        """Every secret among the settings, in clear: what no event, log line, span or error may show."""
+        return tuple(find_secrets(self))
 
     @field_validator(*LIMITS, mode="before")
     @classmethod

@@ -126,7 +126,7 @@ class Interlock:
         self._waiting = WaitingTurns(self.settings.folder / "turns")
         self._terms = Terms(
             limits=Limits(**{name: getattr(self.settings, name) for name in LIMITS}),
-            redactor=Redactor(self.settings.redact, literals=self.settings.keys),
+            redactor=Redactor(self.settings.redact, literals=self.settings.secrets),
         )
 
     async def __aenter__(self) -> Self:
@@ -278,7 +278,7 @@ class Interlock:
         order.kept = self._kept(chosen, order, gate, is_open=False)
         terms = Terms(
             limits=record.heading.limits,
-            redactor=Redactor(record.heading.redact, literals=self.settings.keys),
+            redactor=Redactor(record.heading.redact, literals=self.settings.secrets),
             time_ran_out=record.ending.time_ran_out,
         )
         events: list[Event] = []

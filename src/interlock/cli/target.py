@@ -62,7 +62,7 @@ GrantsOption = Annotated[str | None, typer.Option(help="For one of your own: a m
 def open_app(grants: str | None = None, **given: Any) -> Interlock:
     """Make the application of one command, with its log on standard error."""
     settings = read_settings(**given)
-    configure(settings.log_level, Redactor(settings.redact, literals=settings.keys))
+    configure(settings.log_level, Redactor(settings.redact, literals=settings.secrets))
     return Interlock(settings, grants=None if grants is None else cast("Mapping[type, object]", load(grants, dict)))
 
 
