@@ -11,13 +11,13 @@ cli/            the command line
 testing/        for your tests: a scripted model, a fixed clock
 """
 
+from interlock.adapters.models.rules import Rules
+from interlock.agent import Agent
 from interlock.capabilities.capability import Capability
 from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Trusted, Untrusted, node
 from interlock.errors import InterlockError
-from interlock.runtime.agent import Agent
+from interlock.reply import Fault, Reply
 from interlock.runtime.composed import Composed
-from interlock.runtime.reply import Fault, Reply
-from interlock.runtime.rules import Rules
 from interlock.runtime.subgraph import Subgraph
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings

@@ -19,6 +19,7 @@ from interlock.adapters.people import LaterHuman, NobodyHere
 from interlock.adapters.system import EventProgress, PlainSpeech, SystemClock, SystemIds, SystemPatience
 from interlock.adapters.users import FileProfiles, OpenProfiles, RulePolicy
 from interlock.adapters.vaults import SettingsVault
+from interlock.agent import Agent
 from interlock.agents.gateway.roles import Vault
 from interlock.capabilities import (
     Clock,
@@ -48,7 +49,6 @@ from interlock.capabilities.graph_store import GraphStore
 from interlock.capabilities.registry import GraphUndo, ToolCatalogue, ToolRegistry
 from interlock.contract import Graph
 from interlock.errors import Problem, SettingsInvalid
-from interlock.runtime.agent import Agent
 from interlock.runtime.composed import Composed, part_problems
 from interlock.runtime.misfits import misfits
 from interlock.runtime.redaction import Redactor

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 
 from interlock.adapters.people import answering
 from interlock.adapters.system import SystemIds
+from interlock.agent import Agent
 from interlock.capabilities import Ids
 from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
@@ -37,22 +38,20 @@ from interlock.errors import (
     TurnCancelled,
 )
 from interlock.grants import Grants
-from interlock.runtime.admission import check_characters, check_session, check_sink, check_size, check_text
-from interlock.runtime.agent import Agent
+from interlock.input import check_characters, check_session, check_sink, check_size, check_text
+from interlock.reply import Reply
 from interlock.runtime.budget import Limits
-from interlock.runtime.disclosure import without_secrets
+from interlock.runtime.events import EventQueue
 from interlock.runtime.gate import Gate
-from interlock.runtime.heard import Heard
 from interlock.runtime.ledger import Ledger
-from interlock.runtime.logs import LOGGER, Steps
+from interlock.runtime.observe import LOGGER, Steps, tracing
 from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, check_path, differences, read_record
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.reply import Reply
+from interlock.runtime.redaction.exceptions import without_secrets
+from interlock.runtime.redaction.values import TraceRedaction
 from interlock.runtime.sessions import KeptSession
 from interlock.runtime.standalone import Standalone
 from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
-from interlock.runtime.traces import TraceRedaction
-from interlock.runtime.tracing import tracing
 from interlock.runtime.turn import Order, Terms, Turn, TurnResult
 from interlock.runtime.waiting import WaitingTurns
 from interlock.settings import LIMITS, Settings, read_settings
@@ -324,7 +323,7 @@ class Interlock:
         role: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Take one turn and yield its events; the last one carries the result. Stopping early ends the turn."""
-        heard = Heard()
+        heard = EventQueue()
         task = asyncio.create_task(self.run(agent, given, session=session, role=role, on_event=heard.append))
         task.add_done_callback(lambda _: heard.end())
         try:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.adapters.pcm import mono
 from interlock.errors import MediaUnsupported
-from interlock.runtime.media import Wav
+from interlock.media import Wav
 
 
 def sound(data: bytes, *, rate: int = 16_000, width: int = 2, channels: int = 1, encoding: int = 1) -> Wav:

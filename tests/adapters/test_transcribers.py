@@ -21,7 +21,7 @@ import pytest
 from interlock.adapters.pcm import mono
 from interlock.adapters.transcribers import MAX_ANSWER, OpenAITranscriber, PocketsphinxTranscriber
 from interlock.errors import CapabilityError, CapabilityTimeout, MediaBomb, MediaMalformed, MediaUnsupported, SettingsInvalid
-from interlock.runtime.media import Wav
+from interlock.media import Wav
 
 SECRET = "hunter2"  # noqa: S105 - what no message may show
 

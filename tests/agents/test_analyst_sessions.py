@@ -29,6 +29,7 @@ from pydantic import BaseModel
 
 from interlock import Graph, TurnResult, wiring
 from interlock.adapters.stores.checkpoints import open_checkpoints
+from interlock.agent import Agent
 from interlock.agents.analyst import agent
 from interlock.agents.analyst.graph import analyst
 from interlock.agents.analyst.plan import Summary
@@ -37,7 +38,6 @@ from interlock.capabilities import Decision, Message, Model, ModelReply, Piece, 
 from interlock.engine import ENGINES, EngineName
 from interlock.engine.serializer import TAG, ClosedSerializer
 from interlock.errors import StateIncompatible
-from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
 from tests.support.amount import ALL, EXAMPLES
 from tests.support.analyst import SHORT, app, said, take, talk

@@ -21,10 +21,18 @@ from interlock.contract.draw import mermaid
 from interlock.contract.node import Node, Row
 from interlock.engine import TakeStep, langgraph
 from interlock.engine.direct import DirectGraph
+from interlock.reply import Fault
 from interlock.runtime.events import Event
-from interlock.runtime.proof import Finding, Invariant, Lab, Observed
-from interlock.runtime.reply import Fault
-from interlock.verification import EngineLab, Verdict, compare_compiled, compare_document, follow_outcomes, verify_agent, verify_graph
+from interlock.verification.invariants import Finding, Invariant, Lab, Observed
+from interlock.verification.verdicts import (
+    EngineLab,
+    Verdict,
+    compare_compiled,
+    compare_document,
+    follow_outcomes,
+    verify_agent,
+    verify_graph,
+)
 from interlock.wiring import AGENTS, load_agent
 
 Doctor = Callable[[Observed], Observed]

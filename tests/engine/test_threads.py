@@ -13,11 +13,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from interlock import Interlock, Settings
+from interlock.agent import Agent
 from interlock.contract import END, Graph, Outcome, Present, node
 from interlock.engine.threads import BEFORE
 from interlock.errors import NodeFailed, StateIncompatible
-from interlock.runtime.agent import Agent
-from interlock.runtime.reply import Reply
+from interlock.reply import Reply
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "one"}}
 

@@ -19,8 +19,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from interlock import Interlock, Settings
+from interlock.agent import Agent
 from interlock.errors import InterlockError
-from interlock.runtime.agent import Agent
 from interlock.testing.play import Play, Stage
 from interlock.testing.scenes import load_scenes
 from interlock.wiring import AGENTS, entry_of, load_agent

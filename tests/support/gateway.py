@@ -19,9 +19,9 @@ from interlock import Interlock, Settings, TurnResult
 from interlock.capabilities import Clock, Decision, Ids, Message, Model, ModelReply, Piece, Tool, ToolCall
 from interlock.engine import ENGINES, EngineName
 from interlock.runtime.events import Event
-from interlock.runtime.logs import LogLines
+from interlock.runtime.observe import LogLines
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.secrets import forms
+from interlock.runtime.redaction.encodings import forms
 from interlock.settings import PATTERNS
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel, SwitchedModel
 from tests.support.listening import listening

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from interlock import Interlock
 from interlock.adapters.models.local import open_local
 from interlock.adapters.models.offline import OfflineModel
+from interlock.adapters.models.rules import Rules
 from interlock.capabilities import Decision, Message, ModelReply, Piece, Tool
-from interlock.runtime.rules import Rules
 from interlock.testing import SwitchedModel
 
 T = TypeVar("T", bound=BaseModel)

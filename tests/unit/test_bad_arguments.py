@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Settings, TurnResult, node
 from interlock.errors import AgentUnknown, InputError, InputSchema, InputTooLarge, RecordInvalid, RoleUnknown, SettingsInvalid
-from interlock.runtime.admission import MAX_DEPTH, MAX_PARTS, check_size
+from interlock.input import MAX_DEPTH, MAX_PARTS, check_size
 from interlock.runtime.record import read_record
 
 ODD: list[Any] = [5, 1.5, b"x", [], {}, object(), {"a": 1}, ("x",), int, lambda: None]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agent import Agent
 from interlock.cli import guide
 from interlock.cli.screen import as_path, folded
-from interlock.runtime.agent import Agent
 from interlock.settings import Settings
 from interlock.wiring import load_agent
 

@@ -7,7 +7,7 @@ from array import array
 from itertools import accumulate, pairwise
 
 from interlock.errors import MediaUnsupported
-from interlock.runtime.media import Wav
+from interlock.media import Wav
 
 __all__ = ["mono"]
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
+from interlock.adapters.models.rules import in_pieces
 from interlock.capabilities.model import ModelReply, Piece
-from interlock.runtime.rules import in_pieces
 
 __all__ = ["EventProgress", "PlainSpeech", "SystemClock", "SystemIds", "SystemPatience"]
 

@@ -15,7 +15,7 @@ import httpx
 
 from interlock.adapters.pcm import mono
 from interlock.errors import CapabilityError, CapabilityTimeout, MediaBomb, MediaMalformed, MediaUnsupported, SettingsInvalid
-from interlock.runtime.media import Wav
+from interlock.media import Wav
 
 if TYPE_CHECKING:
     import openai

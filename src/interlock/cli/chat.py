@@ -21,9 +21,9 @@ from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.run import read_file
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
+from interlock.contract.codec import to_json
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
 from interlock.runtime.events import Event, Sink
-from interlock.runtime.plain import plain
 from interlock.runtime.turn import TurnResult
 from interlock.wiring import Interlock, entry_of, load_agent
 
@@ -212,7 +212,7 @@ def _print(result: TurnResult) -> None:
 
 
 def _short(value: Any, limit: int = 60) -> str:
-    text = str(plain(value))
+    text = str(to_json(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from rich.text import Text
 
 from interlock.adapters.models.local import find_weights
+from interlock.agent import Agent
 from interlock.cli.answer import print_answer
 from interlock.cli.live import Tools, in_words
 from interlock.cli.screen import as_path, console, folded, safe
@@ -21,15 +22,14 @@ from interlock.cli.target import find_all
 from interlock.cli.verify import COLOURS
 from interlock.engine import ENGINES
 from interlock.errors import InterlockError
-from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
-from interlock.runtime.proof import How
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
 from interlock.testing.play import Play, Stage
 from interlock.testing.played import Played
 from interlock.testing.scenes import Scene, Turn, load_scenes
-from interlock.verification import verify_agent
+from interlock.verification.invariants import How
+from interlock.verification.verdicts import verify_agent
 from interlock.wiring import Interlock
 
 __all__ = ["Tour", "in_a_line"]

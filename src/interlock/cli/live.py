@@ -12,8 +12,8 @@ from rich.text import Text
 
 from interlock.cli.answer import Answer, print_answer
 from interlock.cli.screen import safe
+from interlock.contract.codec import to_json
 from interlock.runtime.events import Event
-from interlock.runtime.plain import plain
 from interlock.runtime.turn import TurnResult
 
 __all__ = ["Live", "Tools", "as_text", "in_words", "shown_time"]
@@ -136,7 +136,7 @@ def as_text(output: Any) -> str:
     """Write an output as text."""
     if output is None:
         return ""
-    return output if isinstance(output, str) else str(plain(output))
+    return output if isinstance(output, str) else str(to_json(output))
 
 
 def _planning_retry(told: Mapping[str, Any]) -> str:

@@ -16,15 +16,15 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from interlock.agent import Agent
 from interlock.cli.live import Live, as_text
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.contract import Graph
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
-from interlock.runtime.agent import Agent
+from interlock.media import sniff
 from interlock.runtime.events import Event, Sink
-from interlock.runtime.media import sniff
 from interlock.runtime.turn import TurnResult
 from interlock.wiring import Interlock
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.errors import InterlockError
-from interlock.runtime.plain import harmless as safe
+from interlock.runtime.observe import printable as safe
 
 __all__ = ["as_path", "console", "fail", "folded", "is_terminal", "print_error", "print_json", "print_line", "safe"]
 

@@ -9,12 +9,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from interlock.adapters.drawing import draw
+from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import AgentArgument, find
 from interlock.contract import Graph
 from interlock.contract.draw import COLUMNS, as_data, cells, markdown, mermaid
 from interlock.contract.shapes import render
-from interlock.runtime.agent import Agent
 
 __all__ = ["show"]
 

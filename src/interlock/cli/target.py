@@ -13,11 +13,11 @@ from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
+from interlock.agent import Agent
 from interlock.contract import Graph
 from interlock.engine import ENGINES
 from interlock.errors import AgentUnknown, ContractError
-from interlock.runtime.agent import Agent
-from interlock.runtime.logs import configure
+from interlock.runtime.observe import configure
 from interlock.runtime.redaction import Redactor
 from interlock.settings import read_settings
 from interlock.wiring import AGENTS, Interlock, agent_of, load_agent

@@ -12,11 +12,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import find_all, starting_with
-from interlock.runtime.agent import Agent
-from interlock.runtime.proof import How
-from interlock.verification import Verdict, verify_agent, verify_graph
+from interlock.verification.invariants import How
+from interlock.verification.verdicts import Verdict, verify_agent, verify_graph
 from interlock.wiring import AGENTS
 
 __all__ = ["COLOURS", "verify"]

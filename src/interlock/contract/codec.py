@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, from_json
+from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, from_json, to_jsonable_python
+from pydantic_core import to_json as serialize
 
 from interlock.contract.values import ValidationError, changed_schema, core_schema, make_record, reasons, strip_schema
 from interlock.errors import RecordInvalid, StateUnstorable
 
-__all__ = ["Codec", "Write", "record_writer", "writer"]
+__all__ = ["Codec", "Write", "record_writer", "to_json", "write_any", "writer"]
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[Any], bytes]
@@ -53,6 +54,23 @@ class Codec(Generic[T]):
             raise RecordInvalid(f"What was recorded does not fit: {reasons(error)}.") from error
         except RecursionError as error:
             raise RecordInvalid("What was recorded is nested too deep.") from error
+
+
+def to_json(value: Any) -> Any:
+    """Convert a value to JSON data by its runtime type.
+
+    NaN and infinity become null, bytes become base64, and an object that has no JSON form becomes its `repr`.
+    """
+    try:
+        return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
+    except ValueError:
+        # A pydantic model may hold bytes that are not UTF-8, and a value may be nested too deep.
+        return repr(value)
+
+
+def write_any(value: Any) -> bytes:
+    """Serialize a value by its runtime type, with the same conversions as `to_json`. Raises ValueError where it cannot."""
+    return serialize(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
 
 
 def writer(hint: Any) -> Write:

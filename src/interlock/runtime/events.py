@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import hashlib
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -16,7 +18,7 @@ from interlock.capabilities.tools import ToolRequest
 from interlock.contract.codec import Write, writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
-__all__ = ["Event", "Events", "Run", "Sink", "Watcher", "hide"]
+__all__ = ["Event", "EventQueue", "Events", "Run", "Sink", "Watcher", "hide"]
 
 
 class Event(TypedDict):
@@ -218,3 +220,35 @@ class Events:
     def turn(self, name: str, metadata: Mapping[str, Any]) -> Run:
         """Make the run that every other run of the turn is inside."""
         return Run(self, "chain", name, [], self.redactor.data(dict(metadata)))
+
+
+class EventQueue:
+    """Keeps events until they are read. One writes, one reads, in one event loop: cheaper than a queue for anybody."""
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self._has_ended = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def append(self, event: Event) -> None:
+        """Keep an event."""
+        self.events.append(event)
+        if self._waiting is not None:
+            self._wake()
+
+    def end(self) -> None:
+        """Say that no more come."""
+        self._has_ended = True
+        self._wake()
+
+    async def wait(self) -> bool:
+        """Wait for events; False where there are none and no more come."""
+        while not self.events and not self._has_ended:
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+        return bool(self.events)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)

@@ -21,10 +21,10 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
+from interlock.agent import Agent
 from interlock.contract import Graph
 from interlock.contract.values import ValidationError, reasons
 from interlock.errors import BudgetExceeded, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
-from interlock.runtime.agent import Agent
 from interlock.runtime.budget import Limits, TimeRanOut
 from interlock.runtime.events import Event
 from interlock.runtime.ledger import Entry

@@ -9,7 +9,7 @@ from interlock.errors import ContractViolation
 from interlock.runtime.budget import Heard
 from interlock.runtime.events import Run
 from interlock.runtime.ledger import JournalFailed
-from interlock.runtime.logs import LOGGER
+from interlock.runtime.observe import LOGGER
 from interlock.runtime.watch import Wait, Watch
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from interlock.capabilities.human import Human, Question, answered_by
 from interlock.contract import Graph
 from interlock.contract.node import Node, Step
 from interlock.errors import InputError, InputSchema, PersonAwaited
-from interlock.runtime.admission import check_text
+from interlock.input import check_text
+from interlock.reply import Reply
 from interlock.runtime.events import Sink
 from interlock.runtime.gate import Gate
 from interlock.runtime.ledger import Entry, Ledger
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.reply import Reply
 from interlock.runtime.turn import Order, Terms, Turn
 
 __all__ = ["Pause", "Standalone"]

@@ -12,8 +12,8 @@ from interlock.runtime.budget import Heard
 from interlock.runtime.events import Run
 from interlock.runtime.ledger import JournalFailed
 from interlock.runtime.redaction import Redactor
+from interlock.runtime.redaction.encodings import text_of
 from interlock.runtime.scope import Scope
-from interlock.runtime.secrets import text_of
 from interlock.runtime.watch import Wait, Watch
 
 if TYPE_CHECKING:

@@ -19,18 +19,17 @@ from typing import Any, cast
 
 from interlock.capabilities.human import Question
 from interlock.contract import Graph
-from interlock.contract.codec import Write, record_writer
+from interlock.contract.codec import Write, record_writer, to_json
 from interlock.contract.state import Values
 from interlock.engine import Compiled
 from interlock.errors import ContractViolation, InterlockError, Internal, PersonAwaited, TurnError
+from interlock.reply import Fault, Reply, Status
 from interlock.runtime.budget import GRACE, Budget, Limits, TimeRanOut
 from interlock.runtime.events import Events, Run, Sink, Watcher, hide
 from interlock.runtime.gate import Gate
 from interlock.runtime.ledger import JournalFailed, Ledger
-from interlock.runtime.logs import LOGGER
-from interlock.runtime.plain import plain
+from interlock.runtime.observe import LOGGER
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.reply import Fault, Reply, Status
 from interlock.runtime.sessions import KeptSession
 from interlock.runtime.walk import Shared, Walk
 from interlock.runtime.watch import Wait, Watch
@@ -60,7 +59,7 @@ class TurnResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON data, without the fields that are secret."""
-        return self.readable(self.redactor.literals_only(plain(self.shown())))
+        return self.readable(self.redactor.literals_only(to_json(self.shown())))
 
     def shown(self) -> dict[str, Any]:
         """Return the parts of the result that others get to see."""

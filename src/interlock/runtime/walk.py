@@ -13,10 +13,10 @@ from interlock.contract.state import Values
 from interlock.contract.values import detached
 from interlock.errors import InterlockError, NodeFailed, TurnError
 from interlock.runtime.budget import Budget
-from interlock.runtime.disclosure import said, tells, without_secrets
 from interlock.runtime.events import Run, hide
 from interlock.runtime.ledger import Ledger
 from interlock.runtime.redaction import REDACTED, Redactor
+from interlock.runtime.redaction.exceptions import said, tells, without_secrets
 from interlock.runtime.scope import Scope
 from interlock.runtime.watch import Watch
 

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from interlock.adapters.models.rules import in_pieces
 from interlock.capabilities.backend import ModelRequest, ModelResponse
 from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool, joined
 from interlock.errors import ModelOutputInvalid, SettingsInvalid
-from interlock.runtime.rules import in_pieces
 from interlock.testing.replies import SCRIPTED, ReplyLine, Scripted, scripted
 
 __all__ = ["Scripted", "ScriptedModel"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock.adapters.graphs.registry import GraphTools
 from interlock.capabilities import ToolRequest
 from interlock.capabilities.registry import GraphToolResult
-from interlock.runtime.spelling import closest, edit_distance
+from interlock.spelling import closest, edit_distance
 from tests.support.puntini import Closing, opened
 
 NUMBERS = itertools.count()

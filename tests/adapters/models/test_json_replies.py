@@ -21,10 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from interlock.adapters.models.langchain import LangChainModel
 from interlock.adapters.models.local import LocalModel
 from interlock.adapters.models.offline import OfflineModel
+from interlock.adapters.models.rules import Rules
 from interlock.adapters.models.stub import StubModel
 from interlock.capabilities.model import Message, Model, ModelReply, Tool, ToolCall, Usage, joined
 from interlock.errors import ModelCutOff, ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
-from interlock.runtime.rules import Rules
 from interlock.testing import ScriptedModel
 
 Behaviour = Callable[[asyncio.StreamWriter], Awaitable[None]]

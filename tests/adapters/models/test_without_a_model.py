@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from interlock.adapters.models.offline import OfflineModel
+from interlock.adapters.models.rules import Rules, in_pieces
 from interlock.adapters.models.stub import StubModel
 from interlock.capabilities.backend import ModelRequest, ModelResponse
 from interlock.capabilities.model import Message, Model, ModelReply, Piece, Tool, ToolCall, Usage, joined
 from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable, SettingsInvalid
-from interlock.runtime.rules import Rules, in_pieces
 from interlock.testing import ScriptedModel
 
 HELLO = [Message(role="user", text="hello there")]

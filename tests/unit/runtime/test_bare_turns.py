@@ -14,10 +14,10 @@ from interlock.contract.codec import Codec
 from interlock.contract.state import Values
 from interlock.engine import TakeStep
 from interlock.engine.direct import DirectGraph
+from interlock.reply import Reply
 from interlock.runtime.events import Event
 from interlock.runtime.gate import Gate
 from interlock.runtime.ledger import Entry, Ledger, key_of
-from interlock.runtime.reply import Reply
 from interlock.runtime.subgraph import ReadySubgraph
 from interlock.runtime.turn import Order, Terms, Turn
 from interlock.testing import ScriptedModel

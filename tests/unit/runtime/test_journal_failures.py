@@ -13,15 +13,15 @@ import pytest
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, node
+from interlock.agent import Agent
 from interlock.capabilities.human import Human, Question
 from interlock.engine import EngineName
 from interlock.errors import StoreFull, StoreUnavailable, TurnCancelled
-from interlock.runtime.agent import Agent
+from interlock.reply import Reply
 from interlock.runtime.composed import Composed
 from interlock.runtime.events import Event
 from interlock.runtime.ledger import JournalFailed, Ledger
 from interlock.runtime.record import read_record
-from interlock.runtime.reply import Reply
 from interlock.runtime.subgraph import Subgraph
 
 

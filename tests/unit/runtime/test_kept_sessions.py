@@ -14,14 +14,14 @@ from typing import Annotated, Any, Protocol
 import pytest
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node, wiring
+from interlock.agent import Agent
 from interlock.capabilities import Ids
 from interlock.contract import Secret
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InterlockError, SessionBusy, StateConflict, StoreFull, StoreUnavailable
 from interlock.grants import Grants
-from interlock.runtime.agent import Agent
+from interlock.reply import Fault, Reply
 from interlock.runtime.events import Event
-from interlock.runtime.reply import Fault, Reply
 from interlock.runtime.sessions import Kept
 from interlock.testing import CountingIds
 from tests.support.passing import ENOUGH, leap

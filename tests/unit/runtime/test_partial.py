@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, Subgraph, TurnResult, node, wiring
+from interlock.agent import Agent
 from interlock.capabilities import Ids, Message, Model, Piece, Tool
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelError, ModelUnavailable
-from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, Scripted, ScriptedModel
 from tests.support.analyst import KEY, add, talk, wants

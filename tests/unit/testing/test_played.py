@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from interlock import Interlock, Settings
 from interlock.capabilities import Message
 from interlock.errors import InputEmpty
+from interlock.reply import Fault
 from interlock.runtime.events import Event
-from interlock.runtime.reply import Fault
 from interlock.runtime.turn import TurnResult
 from interlock.testing.play import Play, Stage
 from interlock.testing.played import Played, report

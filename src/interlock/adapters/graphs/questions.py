@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from interlock.adapters.graphs.guard import check_name
 from interlock.capabilities.graph_store import Edge, GraphStore, Node, NodeRef
 from interlock.errors import MatchAmbiguous, NotInGraph, QueryDenied, ToolInputInvalid
-from interlock.runtime.spelling import closest
+from interlock.spelling import closest
 
 __all__ = ["MAX_NODES", "Arguments", "Condition", "Key", "Name", "Near", "Question", "ask", "find_node", "missing"]
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from interlock.adapters.models.rules import Rules, in_pieces
 from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool
 from interlock.errors import ModelOutputInvalid
-from interlock.runtime.rules import Rules, in_pieces
 
 __all__ = ["OfflineModel"]
 

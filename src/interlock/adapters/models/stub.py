@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from interlock.adapters.models.rules import in_pieces
 from interlock.capabilities.backend import Metadata, ModelRequest, ModelResponse
 from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool
 from interlock.errors import ModelOutputInvalid
-from interlock.runtime.rules import in_pieces
 
 __all__ = ["StubModel", "StubModelBackend"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from interlock.adapters import leash
-from interlock.runtime.logs import LOGGER
+from interlock.runtime.observe import LOGGER
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -34,7 +34,7 @@ from interlock.errors import (
     ToolError,
     ToolTimeout,
 )
-from interlock.runtime.logs import LOGGER
+from interlock.runtime.observe import LOGGER
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

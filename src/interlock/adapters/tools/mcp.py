@@ -20,7 +20,7 @@ from interlock.adapters.tools.connection import Connection, Streams, started, vi
 from interlock.adapters.tools.failure import ToolFailure
 from interlock.capabilities.model import Tool
 from interlock.errors import SettingsInvalid, ToolError, ToolInputInvalid, ToolTimeout, ToolUnavailable
-from interlock.runtime.logs import LOGGER
+from interlock.runtime.observe import LOGGER
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from interlock.agent import Agent
 from interlock.agents.analyst.admission import admit
 from interlock.agents.analyst.graph import analyst
 from interlock.agents.analyst.invariants import INVARIANTS
@@ -13,8 +14,7 @@ from interlock.agents.analyst.native import NATIVE
 from interlock.agents.analyst.nodes import is_useful
 from interlock.agents.analyst.offline import AnalystRules
 from interlock.agents.analyst.state import Ai
-from interlock.runtime.agent import Agent
-from interlock.runtime.reply import Reply
+from interlock.reply import Reply
 
 __all__ = ["agent"]
 

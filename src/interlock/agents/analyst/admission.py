@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from interlock.agents.analyst.state import ANYBODY, Human
 from interlock.errors import InputSchema
-from interlock.runtime.admission import check_characters
+from interlock.input import check_characters
 
 __all__ = ["admit", "humans"]
 

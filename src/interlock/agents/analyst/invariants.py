@@ -11,7 +11,7 @@ from interlock.agents.analyst.state import Trim
 from interlock.capabilities import Model, Progress, Toolbox, ToolGateway
 from interlock.contract.shapes import parts
 from interlock.errors import InputSchema, ModelUnavailable
-from interlock.runtime.proof import Finding, Invariant, Lab
+from interlock.verification.invariants import Finding, Invariant, Lab
 
 __all__ = ["INVARIANTS"]
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 
+from interlock.adapters.models.rules import Rules
 from interlock.agents.analyst.figures import CannotRead, figures
 from interlock.agents.analyst.following import ASKING, continues, followed_up
 from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary, WantedCall
@@ -18,7 +19,6 @@ from interlock.agents.analyst.reading import Reading, read
 from interlock.agents.analyst.tables import table
 from interlock.agents.analyst.talk import ABOUT, answered, talk_in, without_greeting
 from interlock.capabilities import Message, Tool
-from interlock.runtime.rules import Rules
 
 __all__ = ["AnalystRules"]
 

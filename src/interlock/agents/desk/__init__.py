@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from interlock.agent import Agent
 from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 from interlock.agents.desk.invariants import INVARIANTS
 from interlock.agents.desk.offline import DeskRules
 from interlock.agents.desk.roles import GIVEN_UP
 from interlock.agents.desk.session import SessionState
 from interlock.errors import InputSchema
-from interlock.runtime.agent import Agent
-from interlock.runtime.reply import Reply
+from interlock.reply import Reply
 
 __all__ = ["agent"]
 

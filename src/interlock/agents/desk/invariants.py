@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 from interlock.capabilities import Human, MemoryWriter, Model, ModelReply, SessionWriter, ToolCall, ToolGateway
-from interlock.runtime.proof import Finding, Invariant, Lab, Observed
+from interlock.verification.invariants import Finding, Invariant, Lab, Observed
 
 __all__ = ["INVARIANTS"]
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
+from interlock.adapters.models.rules import Rules
 from interlock.agents.desk.answering import ended, order_answer, queries, stock_answer, summary_answer
 from interlock.agents.desk.planning import planned
 from interlock.agents.desk.plans import ABILITIES, CANCEL, HELP, ORDER, SAY, STOCK, SUM, SUMMARY
@@ -21,7 +22,6 @@ from interlock.agents.desk.roles import (
 )
 from interlock.agents.desk.session import Goal
 from interlock.capabilities import Message, ModelReply, Tool, ToolCall, ToolResult
-from interlock.runtime.rules import Rules
 
 __all__ = ["DeskRules"]
 

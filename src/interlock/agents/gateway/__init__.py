@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from interlock.agent import Agent
 from interlock.agents.gateway.graph import SUBGRAPHS, admin_graph, user_graph
 from interlock.agents.gateway.invariants import INVARIANTS
 from interlock.agents.gateway.offline import GatewayRules
-from interlock.runtime.agent import Agent
-from interlock.runtime.reply import Reply
+from interlock.reply import Reply
 
 __all__ = ["agent"]
 

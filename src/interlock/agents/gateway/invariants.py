@@ -14,7 +14,7 @@ from interlock.agents.gateway.nodes import bridge
 from interlock.agents.gateway.seals import seal
 from interlock.capabilities import ModelReply, ToolCall
 from interlock.errors import BridgeAccessError, InputSchema
-from interlock.runtime.proof import Finding, Invariant, Lab, Observed
+from interlock.verification.invariants import Finding, Invariant, Lab, Observed
 
 __all__ = ["INVARIANTS"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from interlock.adapters.models.rules import Rules
 from interlock.agents.gateway.commands import Command, parse_command
 from interlock.agents.gateway.search import Answer, answer_question
 from interlock.capabilities import Message, ModelReply, Tool, ToolCall
-from interlock.runtime.rules import Rules
 
 __all__ = ["GatewayRules"]
 

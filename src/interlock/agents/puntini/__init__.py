@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from interlock.agent import Agent
 from interlock.agents.puntini.graph import puntini
 from interlock.agents.puntini.invariants import INVARIANTS
 from interlock.agents.puntini.offline import PuntiniRules
 from interlock.agents.puntini.report import report
 from interlock.agents.puntini.spec import ABORT
 from interlock.errors import InputSchema
-from interlock.runtime.agent import Agent
-from interlock.runtime.reply import Reply
+from interlock.reply import Reply
 
 __all__ = ["agent"]
 

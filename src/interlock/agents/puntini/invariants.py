@@ -9,7 +9,7 @@ from interlock.agents.puntini.graph import puntini
 from interlock.agents.puntini.nodes import MAX_RETRIES
 from interlock.capabilities import Human, Model
 from interlock.capabilities.registry import GraphUndo, ToolRegistry
-from interlock.runtime.proof import Finding, Invariant, Lab
+from interlock.verification.invariants import Finding, Invariant, Lab
 
 __all__ = ["INVARIANTS"]
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 
+from interlock.adapters.models.rules import Rules
 from interlock.agents.puntini.calls import Call
 from interlock.agents.puntini.reading import EXAMPLES, Reading, read_goal, which_is_meant
 from interlock.agents.puntini.spec import SKIP, ConstraintSpec, EntitySpec, GoalSpec, ParsedGoal, StepPlan, TodoItem, ToolSignature
 from interlock.capabilities import Message
 from interlock.errors import ModelOutputInvalid, NotInGraph
-from interlock.runtime.rules import Rules
 
 __all__ = ["PuntiniRules"]
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 from pydantic import JsonValue
 
 from interlock.agents.puntini.patterns import Unread
-from interlock.runtime.spelling import closest, edit_distance
+from interlock.spelling import closest, edit_distance
 
 __all__ = [
     "FUNCTION_WORDS", "LABELS", "PEOPLE", "PROPERTIES", "QUOTE_IT", "RELATION_VERBS", "VERBS", "Ref", "Said", "fail", "is_name",

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from interlock.agent import Agent
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.invariants import INVARIANTS
 from interlock.agents.sam.offline import SamRules
 from interlock.agents.sam.state import Response
-from interlock.runtime.agent import Agent
-from interlock.runtime.reply import Fault, Reply
+from interlock.reply import Fault, Reply
 
 __all__ = ["agent"]
 

@@ -9,8 +9,8 @@ from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import ErrorType
 from interlock.capabilities import Memory, ModelResponse
 from interlock.contract import Control
-from interlock.runtime.plain import plain
-from interlock.runtime.proof import Finding, Invariant, Lab, Observed
+from interlock.contract.codec import to_json
+from interlock.verification.invariants import Finding, Invariant, Lab, Observed
 
 __all__ = ["INVARIANTS"]
 
@@ -111,7 +111,7 @@ async def only_outcomes_write(lab: Lab) -> Finding:
             if not written.keys() <= set(node.writes):
                 return Finding(False, f"'{node.name}' wrote {sorted(written.keys() - set(node.writes))}")
             state |= written
-        if state != plain(observed.result.state):
+        if state != to_json(observed.result.state):
             return Finding(False, "the final state holds something that no outcome wrote")
     return Finding(True, f"{steps} steps wrote only their rows' fields, and these add up to the final state")
 
@@ -162,7 +162,7 @@ async def model_is_asked_once(lab: Lab) -> Finding:
     asked = 0
     async for observed in _turns(lab):
         requests = [event["data"]["input"] for event in observed.told("on_chat_model_start")]
-        made = plain(observed.result.state["preprocessing_result"])
+        made = to_json(observed.result.state["preprocessing_result"])
         expected = [[(made["content"], made["image"])]] if "model_call_node" in observed.result.path else []
         if [[(one["prompt"], one["image"]) for one in request] for request in requests] != expected:
             return Finding(False, f"the model was asked {requests} where preprocessing made {made}")

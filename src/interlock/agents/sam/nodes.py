@@ -39,7 +39,7 @@ from interlock.errors import (
     ModelError,
     ModelTimeout,
 )
-from interlock.runtime.media import DataUri, check_audio, sniff
+from interlock.media import DataUri, check_audio, sniff
 
 __all__ = [
     "IMAGE_PROMPT",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from interlock.adapters.models.rules import Rules
 from interlock.agents.sam.nodes import IMAGE_PROMPT
 from interlock.capabilities import Message, Tool
-from interlock.runtime.rules import Rules
 
 __all__ = ["SamRules"]
 

@@ -9,7 +9,7 @@ from interlock.capabilities import Ids, Model
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelTimeout
 from interlock.testing import CountingIds, Scripted, ScriptedModel
-from interlock.verification import verify_agent
+from interlock.verification.verdicts import verify_agent
 
 from . import agent
 from .draft import Draft

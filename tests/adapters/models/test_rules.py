@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
+from interlock.adapters.models.rules import Rules, in_pieces
 from interlock.capabilities import Message, ModelReply, ToolCall, Usage
 from interlock.errors import ModelUnavailable
-from interlock.runtime.rules import Rules, in_pieces
 
 ASKED = [Message(role="user", text="?")]
 

@@ -19,13 +19,12 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Secret, Settings, node
 from interlock.capabilities.capability import emits
-from interlock.contract.codec import writer
+from interlock.contract.codec import to_json, writer
 from interlock.engine import EngineName
 from interlock.errors import ContractError, InputSchema
-from interlock.runtime.disclosure import tells
 from interlock.runtime.events import Event
-from interlock.runtime.plain import plain
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
+from interlock.runtime.redaction.exceptions import tells
 from interlock.settings import PATTERNS
 from tests.support.listening import chain
 
@@ -216,7 +215,7 @@ def test_no_place_in_json_data_hides_a_secret(inner: Any, depth: int, as_key: bo
 def test_values_of_any_kind_are_shown_as_their_json_data_is(inner: Any, secrets: list[str]):
     value = {"a": [inner, *secrets], "b": Login("bob", "".join(secrets))}
     redactor = learned(*secrets, patterns=(*PATTERNS, r"^x", r"y$", r"(?i)bo+b", r"\\", r'"'))
-    assert redactor.plain(value) == redactor.data(plain(value))
+    assert redactor.plain(value) == redactor.data(to_json(value))
 
 
 def test_two_keys_that_are_secret_do_not_become_one():

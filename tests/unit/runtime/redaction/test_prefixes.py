@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.runtime.beginnings import beginnings, looker
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
+from interlock.runtime.redaction.prefixes import beginnings, looker
 from interlock.settings import PATTERNS
 
 KEY = "sk-" + "a1" * 10

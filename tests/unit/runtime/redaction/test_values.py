@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from interlock.errors import NodeFailed
 from interlock.runtime.redaction import REDACTED, Redactor
-from interlock.runtime.traces import TraceRedaction
+from interlock.runtime.redaction.values import TraceRedaction
 
 SECRET = "correct horse battery"  # noqa: S105 - it is looked for
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from interlock.adapters.models.rules import Rules
 from interlock.contract import Graph
 from interlock.engine.messages import NativeField
 from interlock.errors import ContractError, Problem
-from interlock.runtime.proof import Invariant
-from interlock.runtime.reply import Reply
-from interlock.runtime.rules import Rules
+from interlock.reply import Reply
 from interlock.runtime.subgraph import Subgraph
+from interlock.verification.invariants import Invariant
 
 __all__ = ["Agent"]
 

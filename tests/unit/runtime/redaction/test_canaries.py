@@ -23,7 +23,7 @@ from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
 from interlock.runtime.events import Event
-from interlock.runtime.logs import LogLines
+from interlock.runtime.observe import LogLines
 from interlock.runtime.redaction import Redactor
 from interlock.settings import PATTERNS
 from tests.support.listening import chain, listening

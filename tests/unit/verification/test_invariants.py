@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock import Interlock, Settings
 from interlock.runtime.events import Event
-from interlock.runtime.proof import Observed
+from interlock.verification.invariants import Observed
 
 
 async def test_a_proof_sees_the_events_of_one_kind_in_their_order():

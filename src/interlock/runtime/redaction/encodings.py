@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from interlock.runtime.plain import plain
+from interlock.contract.codec import to_json
 
 __all__ = ["forms", "text_of"]
 
@@ -45,7 +45,7 @@ def _texts(value: Any) -> Iterable[str]:
         for part in parts:
             yield from _texts(part)
     else:
-        written = plain(value)
+        written = to_json(value)
         yield from {str(value), written if isinstance(written, str) else json.dumps(written)}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.errors import MediaMalformed
-from interlock.runtime.media import Wav, check_audio
+from interlock.media import Wav, check_audio
 
 SOUND = bytes(range(100))
 

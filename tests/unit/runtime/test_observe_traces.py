@@ -19,7 +19,7 @@ from interlock.capabilities import Clock, Ids, Message, Model, ModelReply, Piece
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
-from interlock.runtime import tracing
+from interlock.runtime import observe
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from tests.support.passing import ENOUGH, run_out
@@ -249,7 +249,7 @@ async def test_steps_that_langgraph_takes_have_spans_too(spans: Spans):
 
 
 def test_nobody_traces_where_nothing_is_set_up():
-    assert tracing.tracing() is None
+    assert observe.tracing() is None
 
 
 def test_opentelemetry_is_not_loaded_where_nobody_has_set_it_up():

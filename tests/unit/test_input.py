@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from interlock.errors import InputEmpty, InputEncoding, InputError, InputSchema, InputTooLarge
-from interlock.runtime.admission import check_session, check_size, check_text
+from interlock.input import check_session, check_size, check_text
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from interlock.runtime.disclosure import said, tells
 from interlock.runtime.redaction import REDACTED, Redactor
+from interlock.runtime.redaction.exceptions import said, tells
 
 __all__ = ["TraceRedaction"]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from interlock.agent import Agent
 from interlock.capabilities import Clock, Ids, Model, ModelBackend
 from interlock.contract import Graph
 from interlock.contract.conformance import differences
@@ -19,11 +20,10 @@ from interlock.contract.node import Ending, Node, Step
 from interlock.engine import ENGINES, Compiled, EngineName
 from interlock.engine.direct import DirectGraph
 from interlock.errors import InterlockError
-from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event
-from interlock.runtime.proof import Finding, How, Invariant, Observed
 from interlock.settings import Settings
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
+from interlock.verification.invariants import Finding, How, Invariant, Observed
 from interlock.wiring import Interlock
 
 __all__ = ["Verdict", "verify_agent", "verify_graph"]

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import regex
-from pydantic_core import PydanticSerializationError, SchemaError, SchemaValidator, core_schema, from_json, to_json
+from pydantic_core import PydanticSerializationError, SchemaError, SchemaValidator, core_schema, from_json
 
-from interlock.contract.codec import Write
-from interlock.runtime.beginnings import Looker, beginnings, looker
-from interlock.runtime.plain import plain
-from interlock.runtime.secrets import forms, text_of
+from interlock.contract.codec import Write, to_json, write_any
+from interlock.runtime.redaction.encodings import forms, text_of
+from interlock.runtime.redaction.prefixes import Looker, beginnings, looker
 
 __all__ = ["REDACTED", "Redactor", "StreamRedactor"]
 
@@ -113,10 +112,10 @@ class Redactor:
             else:
                 return {**value}
         try:
-            written = to_json(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr) if write is None else write(value)
+            written = (write or write_any)(value)
             data = from_json(written)
         except (PydanticSerializationError, ValueError):  # a lone surrogate, or nested too deep
-            return self.data(plain(value))
+            return self.data(to_json(value))
         if b"\\" not in written and not self._finds(written):
             if not self.known:
                 return data

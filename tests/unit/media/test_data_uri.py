@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from interlock.runtime.media import DataUri, sniff
+from interlock.media import DataUri, sniff
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
