@@ -47,8 +47,8 @@ from interlock.runtime.ledger import Ledger
 from interlock.runtime.observe import LOGGER, Steps, tracing
 from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, check_path, differences, read_record
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.redaction.exceptions import without_secrets
-from interlock.runtime.redaction.values import TraceRedaction
+from interlock.runtime.redaction.exceptions import redact_error
+from interlock.runtime.redaction.values import ValueRedactor
 from interlock.runtime.sessions import KeptSession
 from interlock.runtime.standalone import Standalone
 from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
@@ -428,12 +428,12 @@ class Interlock:
         from interlock.engine.exported import current_redaction  # noqa: PLC0415 - takes most of a second
         from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - likewise
 
-        def redact() -> TraceRedaction:
-            return TraceRedaction(self._terms.redactor.for_turn(gate.names), secret=graph.state.secret, names=gate.names)
+        def redact() -> ValueRedactor:
+            return ValueRedactor(self._terms.redactor.for_turn(gate.names), secret=graph.state.secret, keys=gate.names)
 
         def terms() -> Terms:
             """Return the terms of a step where LangGraph alone drives: what is secret is known to the whole run."""
-            run = cast("TraceRedaction | None", current_redaction.get()) or redact()
+            run = cast("ValueRedactor | None", current_redaction.get()) or redact()
             return replace(self._watched_terms(), redactor=run.redactor)
 
         standalone = Standalone(graph, gate, terms, max_answer_bytes=self.settings.max_input_bytes)
@@ -501,7 +501,7 @@ class Interlock:
         except ContractError:
             raise  # about code, which its author has to see whole
         except InterlockError as error:
-            return without_secrets(self._terms.redactor.for_turn(), error)
+            return redact_error(self._terms.redactor.for_turn(), error)
         return order, ready
 
     def _kept(self, agent: Agent, order: Order, gate: Gate, *, is_open: bool = True) -> KeptSession | None:

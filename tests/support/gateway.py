@@ -21,7 +21,7 @@ from interlock.engine import ENGINES, EngineName
 from interlock.runtime.events import Event
 from interlock.runtime.observe import LogLines
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.redaction.encodings import forms
+from interlock.runtime.redaction.encodings import encodings
 from interlock.settings import PATTERNS
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel, SwitchedModel
 from tests.support.listening import listening
@@ -208,7 +208,7 @@ def watching() -> Generator[Seen]:
 def found(canary: str, text: str, *, part: int = 8) -> list[str]:
     """Find a canary in a text: as it is, as it is written elsewhere, and every part of it that is long enough."""
     parts = {canary[at : at + part] for at in range(len(canary) - part + 1)}
-    return sorted(form for form in forms(canary) | parts if form in text)
+    return sorted(form for form in encodings(canary) | parts if form in text)
 
 
 def order(tool: str, /, **arguments: Any) -> str:

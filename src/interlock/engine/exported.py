@@ -28,7 +28,7 @@ __all__ = ["ExportedGraph", "Redact", "Redaction", "current_redaction"]
 class Redaction(Protocol):
     """What is known to be secret in one run of a graph."""
 
-    def shown(self, value: Any) -> Any:
+    def redact(self, value: Any) -> Any:
         """Return a value without secrets. It is of the same kind, and the same object where nothing was in it."""
         ...
 
@@ -72,7 +72,7 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 if event is _END:
                     return
                 data = {"tool": event["name"], **event["data"]} if event["event"] == "on_tool_start" else event["data"]
-                yield {**event, "data": _each(data, redaction.shown)}
+                yield {**event, "data": _each(data, redaction.redact)}
 
     @override
     async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
@@ -175,7 +175,7 @@ class _RedactingHandler:
 
     def _shown(self, value: Any) -> Any:
         for redaction in self.interlock_redactions:
-            value = redaction.shown(value)
+            value = redaction.redact(value)
         return value
 
 

@@ -93,20 +93,20 @@ class Run:
     def start(self, given: Any, write: Write | None = None) -> Run:
         """Tell that it begins, with what."""
         self._started = True
-        self._pass_on(self._told.start, self._name, {"input": self.events.redactor.plain(given, write)})
+        self._pass_on(self._told.start, self._name, {"input": self.events.redactor.to_json(given, write)})
         return self
 
     def start_tool(self, request: ToolRequest) -> Run:
         """Tell that a tool begins: its own name is the name of what runs."""
         self._started = True
         self._name = self.events.redactor.text(request.tool)
-        self._pass_on(self._told.start, self._name, {"tool": self._name, "input": self.events.redactor.plain(request.args)})
+        self._pass_on(self._told.start, self._name, {"tool": self._name, "input": self.events.redactor.to_json(request.args)})
         return self
 
     def custom(self, name: str, data: Any) -> None:
         """Tell something of a node's own choice."""
         redactor = self.events.redactor
-        self._pass_on("on_custom_event", redactor.text(name), redactor.plain(data))
+        self._pass_on("on_custom_event", redactor.text(name), redactor.to_json(data))
 
     def stream(self, piece: Any) -> None:
         """Tell of a piece of what comes in pieces; text that may be part of a secret waits for the next piece."""
@@ -147,7 +147,7 @@ class Run:
         if self._text is not None:
             self._flush()
         self.has_ended = True
-        self._pass_on(self._told.end, self._name, {"output": self.events.redactor.plain(result, write)})
+        self._pass_on(self._told.end, self._name, {"output": self.events.redactor.to_json(result, write)})
 
     def error(self, code: str, message: str) -> None:
         if not self._started:
@@ -180,7 +180,7 @@ class Run:
         self._pass_on(self._told.end, self._name, {"output": result})
 
     def _send_chunk(self, chunk: Any, write: Write | None = None) -> None:
-        self._pass_on(self._told.stream, self._name, {"chunk": self.events.redactor.plain(chunk, write)})
+        self._pass_on(self._told.stream, self._name, {"chunk": self.events.redactor.to_json(chunk, write)})
 
     def _pass_on(self, kind: str, name: str, data: dict[str, Any]) -> None:
         """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""

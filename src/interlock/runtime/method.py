@@ -98,7 +98,7 @@ class Method(Declared):
             tell = None if run is None or heard is None else run.stream
             result = await (self._make(scope, args, kwargs, tell) if ledger is None else self._make_once(scope, ledger, args, kwargs, tell))
             if self.gives_secret:
-                scope.redactor.learn(result)
+                scope.redactor.add_secret(result)
             if heard is not None:
                 scope.hear_model(heard, result)
         except (Exception, asyncio.CancelledError, JournalFailed) as error:
@@ -124,7 +124,7 @@ class Method(Declared):
             shown = self._custom(args, kwargs)  # also where nobody listens: how a node ends does not depend on that
         if self._takes_secrets:
             given = self._bound(args, kwargs)
-            scope.redactor.learn([given[name] for name in self._takes_secrets if name in given])
+            scope.redactor.add_secret([given[name] for name in self._takes_secrets if name in given])
             shown = [REDACTED if name in self._takes_secrets else value for name, value in list(given.items())[1:]]
         if scope.run is None:
             return None

@@ -65,7 +65,7 @@ class Standalone:
             await pause.save([dataclasses.asdict(call) for call in made if call.capability != Human.__name__])
             raise
         finally:
-            terms.redactor.learn_from(turn.redactor)
+            terms.redactor.add_secrets_of(turn.redactor)
             turn.close()
 
     def _ask(self, pause: Pause, redactor: Redactor, question: Question) -> str | None:

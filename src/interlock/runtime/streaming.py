@@ -12,7 +12,7 @@ from interlock.runtime.budget import Heard
 from interlock.runtime.events import Run
 from interlock.runtime.ledger import JournalFailed
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.redaction.encodings import text_of
+from interlock.runtime.redaction.encodings import text_content
 from interlock.runtime.scope import Scope
 from interlock.runtime.watch import Wait, Watch
 
@@ -184,8 +184,8 @@ class _Told:
     def learn(self, piece: Any) -> None:
         """Learn a piece as it is, and as the end of what came before."""
         if self.learns is not None:  # pragma: no branch - where it is not, nobody asks
-            self.learns.learn(piece)
-            self.learns.learn("".join(text_of(one) for one in self.pieces))
+            self.learns.add_secret(piece)
+            self.learns.add_secret("".join(text_content(one) for one in self.pieces))
 
     def end(self) -> None:
         """Tell that no more pieces come, if that was not told."""

@@ -59,7 +59,7 @@ class TurnResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON data, without the fields that are secret."""
-        return self.readable(self.redactor.literals_only(to_json(self.shown())))
+        return self.readable(self.redactor.redact_literals(to_json(self.shown())))
 
     def shown(self) -> dict[str, Any]:
         """Return the parts of the result that others get to see."""
@@ -154,7 +154,7 @@ class Turn:
             raise
         self._log(result)
         if self._run is not None:
-            self._run.end_plain(result.readable(self._shared.redactor.plain(result.shown(), _result_writer(self._graph))))
+            self._run.end_plain(result.readable(self._shared.redactor.to_json(result.shown(), _result_writer(self._graph))))
         if self._events is not None and self._events.broken is not None:
             raise self._events.broken
         return result

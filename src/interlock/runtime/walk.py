@@ -16,7 +16,7 @@ from interlock.runtime.budget import Budget
 from interlock.runtime.events import Run, hide
 from interlock.runtime.ledger import Ledger
 from interlock.runtime.redaction import REDACTED, Redactor
-from interlock.runtime.redaction.exceptions import said, tells, without_secrets
+from interlock.runtime.redaction.exceptions import contains_secret, message_of, redact_error
 from interlock.runtime.scope import Scope
 from interlock.runtime.watch import Watch
 
@@ -137,7 +137,7 @@ class Walk:
         """Look out for the secrets among these values from now on."""
         for name in self._graph.state.secret & written.keys():
             if written[name] is not None:
-                self._shared.redactor.learn(written[name])
+                self._shared.redactor.add_secret(written[name])
 
     def _failure(self, error: BaseException, where: str, run: Run | None) -> BaseException:
         """Return what a step raises. Where anything that it comes from would tell a secret, it comes from nothing."""
@@ -146,8 +146,8 @@ class Walk:
             if run is not None:
                 run.cancel()
             return error
-        if tells(self._shared.redactor, error):
-            failure = without_secrets(self._shared.redactor, failure)
+        if contains_secret(self._shared.redactor, error):
+            failure = redact_error(self._shared.redactor, failure)
         elif failure is not error:
             failure.__cause__ = error
         if run is not None:
@@ -172,4 +172,4 @@ def _typed(error: BaseException, where: str, turn: str) -> InterlockError | None
         return error
     if isinstance(error, asyncio.CancelledError) and _is_cancelled():
         return None
-    return NodeFailed(f"The node raised {type(error).__name__}: {said(error)}").at(where, turn=turn)
+    return NodeFailed(f"The node raised {type(error).__name__}: {message_of(error)}").at(where, turn=turn)

@@ -1,4 +1,4 @@
-"""What a secret value looks like where it gets into other texts."""
+"""The texts in which a secret value can occur: as it is, and inside JSON, a repr, base64 or a URL."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from pydantic import BaseModel
 
 from interlock.contract.codec import to_json
 
-__all__ = ["forms", "text_of"]
+__all__ = ["encodings", "text_content"]
 
-_SHORTEST = 4  # characters: what is shorter is hidden in its field, but not looked for in other texts
-
-
-def forms(secret: Any) -> set[str]:
-    """Write a value in the ways in which it gets into other texts: as it is, and inside JSON, a repr, base64 or a URL."""
-    return {form for text in _texts(secret) for form in _written(text) if len(form) >= _SHORTEST}
+_MIN_LENGTH = 4  # a shorter secret is hidden in its own field, but not searched for in other texts
 
 
-def text_of(value: Any) -> str:
-    """Return the texts in a value, and nothing else, one after the other."""
+def encodings(secret: Any) -> set[str]:
+    """Return every text by which a value can be recognised inside another text."""
+    return {encoded for text in _texts(secret) for encoded in _encodings_of(text) if len(encoded) >= _MIN_LENGTH}
+
+
+def text_content(value: Any) -> str:
+    """Return the concatenated texts inside a value."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes | bytearray):
         return value.decode(errors="replace")
-    return "".join(text_of(part) for part in _parts(value) or ())
+    return "".join(text_content(part) for part in _parts(value) or ())
 
 
 def _texts(value: Any) -> Iterable[str]:
-    """Find every text in a value, and everything else as it is written. The names of a record's fields are not part of it."""
+    """Find every text inside a value, and numbers and other scalars as they are written. Field names are not part of a secret."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, bytes | bytearray):
@@ -50,7 +50,7 @@ def _texts(value: Any) -> Iterable[str]:
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
-    """Return what a value is made of; None where it is of one piece."""
+    """Return the values inside a container, or None for a scalar."""
     if hasattr(value, "get_secret_value"):
         return [value.get_secret_value()]
     if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
@@ -69,8 +69,8 @@ def _texts_of_bytes(value: bytes) -> Iterable[str]:
         yield value.decode("latin-1")
 
 
-def _written(text: str) -> set[str]:
-    if len(text) < _SHORTEST:
+def _encodings_of(text: str) -> set[str]:
+    if len(text) < _MIN_LENGTH:
         return set()
     raw = text.encode("utf-8", "surrogatepass")
     return {

@@ -1,54 +1,54 @@
-"""What an exception tells: its own text, and that of everything it comes from."""
+"""Secrets in exceptions: in their messages, and in everything that a traceback would show with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from interlock.errors import InterlockError
-from interlock.runtime.redaction import Redactor
+from interlock.runtime.redaction.redactor import Redactor
 
-__all__ = ["said", "tells", "without_secrets"]
+__all__ = ["contains_secret", "message_of", "redact_error"]
 
 
-def said(error: BaseException) -> str:
-    """Return the text of an exception, also of one that cannot say what it is."""
+def message_of(error: BaseException) -> str:
+    """Return the message of an exception, also of one whose `__str__` fails."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - an exception may do anything
-        return "it cannot be told"
+    except Exception:  # noqa: BLE001 - `__str__` of somebody else's class may raise anything
+        return "its message cannot be shown"
 
 
-def tells(redactor: Redactor, error: BaseException) -> bool:
-    """Tell whether an exception, or anything that a traceback would show with it, has a secret in it."""
-    return any(redactor.text(text) != text for one in _all(error) for text in _texts(one))
+def contains_secret(redactor: Redactor, error: BaseException) -> bool:
+    """Return whether an exception, or anything that a traceback would show with it, contains a secret."""
+    return any(redactor.text(text) != text for one in _chain(error) for text in _texts(one))
 
 
-def without_secrets(redactor: Redactor, error: InterlockError) -> InterlockError:
-    """Make an error say nothing secret, and come from nothing."""
-    error.args = (redactor.text(said(error)),)
+def redact_error(redactor: Redactor, error: InterlockError) -> InterlockError:
+    """Remove secrets from an error's message, and drop its cause, its context and its notes."""
+    error.args = (redactor.text(message_of(error)),)
     error.__cause__ = error.__context__ = None
     error.__dict__.pop("__notes__", None)
     return error
 
 
 def _texts(error: BaseException) -> Iterator[str]:
-    yield said(error)
+    yield message_of(error)
     yield from getattr(error, "__notes__", ())
     try:
         yield repr(error.args)
-    except Exception:  # noqa: BLE001 - an argument may do anything
+    except Exception:  # noqa: BLE001 - `__repr__` of an argument may raise anything
         return
 
 
-def _all(error: BaseException) -> Iterator[BaseException]:
-    """Find an exception and all that it comes from, each once."""
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Find an exception, its causes, its contexts and the members of its groups, each once."""
     seen: set[int] = set()
-    waiting = [error]
-    while waiting:
-        one = waiting.pop()
+    pending = [error]
+    while pending:
+        one = pending.pop()
         if id(one) in seen:
             continue
         seen.add(id(one))
         yield one
-        inside: Sequence[BaseException] = getattr(one, "exceptions", ())  # of a group
-        waiting += [other for other in (one.__cause__, one.__context__, *inside) if other is not None]
+        members: Sequence[BaseException] = getattr(one, "exceptions", ())
+        pending += [other for other in (one.__cause__, one.__context__, *members) if other is not None]

@@ -1,4 +1,4 @@
-"""How secrets begin: a fast look at the pieces of a stream, nearly all of which have nothing to do with one."""
+"""A fast test for chunks of a stream: can this chunk contain the start of a secret? Nearly none can."""
 
 from __future__ import annotations
 
@@ -6,81 +6,87 @@ import functools
 import re
 from collections.abc import Sequence
 
-__all__ = ["Looker", "beginnings", "looker"]
+__all__ = ["PrefixMatcher", "literal_prefixes", "prefix_matcher"]
 
-_MOST = 64  # beginnings that are looked for at once
-_WIDEST = 8  # characters of a class that stands for so many beginnings
-_LONGEST = 32  # characters of a beginning; what is longer is looked for by these
+_MAX_PREFIXES = 64  # prefixes that one matcher looks for
+_MAX_CLASS = 8  # characters of a character class that is expanded to its members
+_MAX_LENGTH = 32  # characters of a prefix; a longer secret is found by its first ones
 _SPECIAL = frozenset(".^$*+?{}[]()|\\")
-_END, _NOTHING = r"\Z", r"(?!)"
+_END, _NEVER = r"\Z", r"(?!)"
 _CLASS = re.compile(r"\[([A-Za-z0-9_ -]+)\]")
 
 
 @functools.cache
-def beginnings(patterns: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Find the texts that whatever fits one of the patterns begins with; None where that cannot be told from their letters."""
+def literal_prefixes(patterns: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the texts of which one starts every match of the patterns, or None where a pattern has no literal prefix."""
     found: list[str] = []
     for pattern in patterns:
-        begun = _begun(pattern)
-        if not begun or "" in begun:
+        prefixes = _prefixes(pattern)
+        if not prefixes or "" in prefixes:
             return None
-        found += begun
+        found += prefixes
     return tuple(found)
 
 
-def _begun(pattern: str) -> list[str]:
-    """Read the letters that a pattern begins with; a small class of letters stands for each of them."""
+def _prefixes(pattern: str) -> list[str]:
+    """Return the literal prefixes of one pattern. A small character class is expanded to its members."""
     if "|" in pattern:
         return []
     found, position = [""], 0
     while position < len(pattern):
-        letters, width = _letters(pattern, position)
+        characters, width = _characters(pattern, position)
         follows = pattern[position + width : position + width + 1]
-        if not letters or follows in set("*?{+"):
+        if not characters or follows in set("*?{+"):
             break
-        found = [text + letter for text in found for letter in letters]
+        found = [text + character for text in found for character in characters]
         position += width
     return found
 
 
-def _letters(pattern: str, position: int) -> tuple[str, int]:
-    """Return what may stand at a position of a pattern, and how much of the pattern says so; nothing where it is not plain."""
-    letter = pattern[position]
-    if letter not in _SPECIAL:
-        return letter, 1
+def _characters(pattern: str, position: int) -> tuple[str, int]:
+    """Return the characters that can match at a position of a pattern, and the length of that part of the pattern.
+
+    Anything other than a literal character or a small class gives no characters.
+    """
+    character = pattern[position]
+    if character not in _SPECIAL:
+        return character, 1
     found = _CLASS.match(pattern, position)
-    if found is not None and "-" not in found[1] and len(found[1]) <= _WIDEST:
+    if found is not None and "-" not in found[1] and len(found[1]) <= _MAX_CLASS:
         return found[1], len(found[0])
     return "", 0
 
 
-class Looker:
-    """Looks for any of some texts, and for the beginning of one at the end of what it looks at."""
+class PrefixMatcher:
+    """Finds any of some texts in a chunk, or the start of one at the end of the chunk."""
 
-    __slots__ = ("_whole", "search")
+    __slots__ = ("_texts", "search")
 
     def __init__(self, texts: frozenset[str]) -> None:
-        self._whole = texts
-        self.search = re.compile(_tree(sorted(texts), at_end=False) if texts else _NOTHING).search
+        self._texts = texts
+        self.search = re.compile(_alternatives(sorted(texts), at_end=False) if texts else _NEVER).search
 
-    def clear(self, text: str) -> int:
-        """Return up to where a text has nothing to do with a secret; -1 where it has to be looked at more closely."""
+    def safe_length(self, text: str) -> int | None:
+        """Return how many characters come before what could be the start of a secret.
+
+        None means that the text contains one of the prefixes whole: only a full search tells whether a secret follows.
+        """
         found = self.search(text)
         if found is None:
             return len(text)
-        return -1 if found[0] in self._whole else found.start()
+        return None if found[0] in self._texts else found.start()
 
 
 @functools.lru_cache(maxsize=256)
-def looker(texts: tuple[str, ...]) -> Looker | None:
-    """Make a looker for these texts; None where there are too many of them."""
-    return Looker(frozenset(text[:_LONGEST] for text in texts)) if len(texts) <= _MOST else None
+def prefix_matcher(texts: tuple[str, ...]) -> PrefixMatcher | None:
+    """Return a matcher for these texts, or None where there are too many of them."""
+    return PrefixMatcher(frozenset(text[:_MAX_LENGTH] for text in texts)) if len(texts) <= _MAX_PREFIXES else None
 
 
-def _tree(texts: Sequence[str], *, at_end: bool = True) -> str:
-    """Write a pattern for texts, each of them whole or as far as the end comes: what they share is looked at once."""
+def _alternatives(texts: Sequence[str], *, at_end: bool = True) -> str:
+    """Return a pattern that matches each text, or as much of it as there is before the end. Common prefixes are shared."""
     if "" in texts:
         return ""
     firsts = dict.fromkeys(text[0] for text in texts)
-    ways = [f"{re.escape(first)}{_tree([text[1:] for text in texts if text[0] == first])}" for first in firsts]
-    return f"(?:{'|'.join([*ways, _END] if at_end else ways)})"
+    branches = [f"{re.escape(first)}{_alternatives([text[1:] for text in texts if text[0] == first])}" for first in firsts]
+    return f"(?:{'|'.join([*branches, _END] if at_end else branches)})"

@@ -1,4 +1,4 @@
-"""What no event, log line, span or error may show: configured patterns, and the values of fields labelled Secret."""
+"""Finds and replaces secrets in text and JSON data: what matches a configured pattern, and values that are known to be secret."""
 
 from __future__ import annotations
 
@@ -10,71 +10,76 @@ import regex
 from pydantic_core import PydanticSerializationError, SchemaError, SchemaValidator, core_schema, from_json
 
 from interlock.contract.codec import Write, to_json, write_any
-from interlock.runtime.redaction.encodings import forms, text_of
-from interlock.runtime.redaction.prefixes import Looker, beginnings, looker
+from interlock.runtime.redaction.encodings import encodings, text_content
+from interlock.runtime.redaction.prefixes import PrefixMatcher, literal_prefixes, prefix_matcher
 
 __all__ = ["REDACTED", "Redactor", "StreamRedactor"]
 
 REDACTED = "[redacted]"
-# Patterns that mean the same everywhere: characters, groups, classes of characters; no anchors, look-around or flags.
+
+# A simple pattern means the same to Python's and to Rust's regular expressions: characters, groups and character classes, but
+# no anchors, look-around or flags.
 _ESCAPED = r"\\(?:[^A-Za-z0-9]|[nrt])"
 _CLASS = rf"\[\^?(?:(?!--|&&|~~|\|\|)[^\\\[\]]|{_ESCAPED})+\]"
 _SIMPLE = regex.compile(rf"(?:[^\\\[\]^$()]|\((?!\?)|\(\?:|\)|{_ESCAPED}|{_CLASS})*")
-_SHORT, _MOST_CLEAN = 128, 2048  # characters of a text that is remembered to have nothing to hide, and how many are
-_MOST_HELD = 64 * 1024  # characters of a stream that may wait for the end of what could become a secret
-_GLANCE = 1024  # characters of a piece that are looked at in one go
-_BEFORE = 256  # characters before a piece that a pattern may look back at
 
-_LONE = re.compile("[\ud800-\udfff]")  # the fast engine takes no text that has one
+_MAX_CACHED_LENGTH, _MAX_CACHED = 128, 2048  # texts without secrets that are remembered: their length, and how many
+_MAX_HELD = 64 * 1024  # characters of a stream that are held back because they could be the start of a secret
+_MAX_FAST = 1024  # characters of a chunk for which the prefix matcher is used
+_LOOK_BEHIND = 256  # characters before a chunk that a pattern with look-behind can see
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # Rust's engine does not accept text with a lone surrogate
 Span = tuple[int, int]
 
 
 class Redactor:
-    """Takes secrets out of text and of JSON data. It learns more of them while a turn runs."""
+    """Replaces secrets in text and JSON data. Secrets can be added while a turn runs."""
 
-    __slots__ = ("_begins", "_clean", "_finds", "_names", "_pattern", "known", "looks_back")
+    __slots__ = ("_clean", "_keys", "_may_match", "_pattern", "_prefixes", "literals", "look_behind")
 
-    def __init__(self, patterns: Sequence[str] = (), *, literals: Iterable[str] = (), names: frozenset[str] = frozenset()) -> None:
-        """Look for patterns and literals; `names` are keys of JSON data that stay, because the code has them."""
+    def __init__(self, patterns: Sequence[str] = (), *, literals: Iterable[str] = (), keys: frozenset[str] = frozenset()) -> None:
+        """Look for patterns and literals. `keys` are keys of JSON data that are never redacted, because the code defines them."""
         is_simple = all(_SIMPLE.fullmatch(pattern) for pattern in patterns)
-        self._names = names
+        self._keys = keys
         self._pattern: Any = regex.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None
-        self._finds = _finder(patterns, is_simple=is_simple)
-        self._begins = beginnings(tuple(patterns)) if is_simple else None
-        self.known: tuple[str, ...] = ()
+        self._may_match = _fast_test(patterns, is_simple=is_simple)
+        self._prefixes = literal_prefixes(tuple(patterns)) if is_simple else None
+        self.literals: tuple[str, ...] = ()
         self._clean: set[str] = set()
-        self.looks_back = _BEFORE if patterns and not is_simple else 0
-        self.learn(list(literals))
+        self.look_behind = _LOOK_BEHIND if patterns and not is_simple else 0
+        self.add_secret(list(literals))
 
-    def for_turn(self, names: frozenset[str] = frozenset()) -> Redactor:
-        """Return one that starts with what this one knows and keeps what it learns to itself."""
-        made = object.__new__(Redactor)
-        made._pattern = self._pattern
-        made._finds = self._finds
-        made._begins = self._begins
-        made.known = self.known
-        made.looks_back = self.looks_back
-        made._names = names
-        made._clean = self._clean  # until it learns something
-        return made
+    def for_turn(self, keys: frozenset[str] = frozenset()) -> Redactor:
+        """Return a redactor that knows the same secrets. Secrets that are added to it are not added to this one."""
+        copy = object.__new__(Redactor)
+        copy._pattern = self._pattern
+        copy._may_match = self._may_match
+        copy._prefixes = self._prefixes
+        copy.literals = self.literals
+        copy.look_behind = self.look_behind
+        copy._keys = keys
+        # The cache is shared until a secret is added to one of the two.
+        copy._clean = self._clean
+        return copy
 
-    def learn(self, secret: Any) -> None:
-        """Look for a value from now on, also as it looks inside JSON, a repr, base64 or a URL."""
-        self._add({form for form in forms(secret) if form not in REDACTED})
+    def add_secret(self, secret: Any) -> None:
+        """Redact a value from now on, also where it is written inside JSON, a repr, base64 or a URL."""
+        self._add({literal for literal in encodings(secret) if literal not in REDACTED})
 
-    def learn_from(self, other: Redactor) -> None:
-        """Look for everything that another one has learnt."""
-        self._add(set(other.known))
+    def add_secrets_of(self, other: Redactor) -> None:
+        """Redact everything that another redactor knows."""
+        self._add(set(other.literals))
 
-    def _add(self, found: set[str]) -> None:
-        if not found <= set(self.known):
-            self.known = (*self.known, *(found - set(self.known)))
-            self._clean = set()  # another one: whoever knows less goes on with what is clean for him
+    def _add(self, literals: set[str]) -> None:
+        if not literals <= set(self.literals):
+            self.literals = (*self.literals, *(literals - set(self.literals)))
+            # Replace the cache instead of clearing it: a redactor that shares it does not know the new secret.
+            self._clean = set()
 
     @property
-    def longest(self) -> int:
-        """How long the longest secret is that is known."""
-        return max(map(len, self.known), default=0)
+    def longest_literal(self) -> int:
+        """The length of the longest known secret."""
+        return max(map(len, self.literals), default=0)
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
@@ -82,68 +87,70 @@ class Redactor:
             return text
         spans = self.spans(text)
         if spans:
-            return _hidden(text, spans)
-        if len(text) <= _SHORT:
-            if len(self._clean) >= _MOST_CLEAN:
+            return _replace(text, spans)
+        if len(text) <= _MAX_CACHED_LENGTH:
+            if len(self._clean) >= _MAX_CACHED:
                 self._clean.clear()
             self._clean.add(text)
         return text
 
     def spans(self, text: str) -> list[Span]:
-        """Find the secrets in a text."""
-        found = [span for literal in self.known if literal in text for span in _spans(text, literal)]
-        if self._finds(text):
-            found += [match.span() for match in self._pattern.finditer(text) if match.end() > match.start()]
-        return found
+        """Return where the secrets in a text are. Spans may overlap."""
+        spans = [span for literal in self.literals if literal in text for span in _occurrences(text, literal)]
+        if self._may_match(text):
+            spans += [match.span() for match in self._pattern.finditer(text) if match.end() > match.start()]
+        return spans
 
-    def plain(self, value: Any, write: Write | None = None) -> Any:
-        """Turn a value into plain JSON data without secrets; `write` knows how its type is written.
+    def to_json(self, value: Any, write: Write | None = None) -> Any:
+        """Convert a value to JSON data without secrets. `write` is the serializer of its declared type.
 
-        Nearly everything is clean. Of short texts that is known or soon found out; of the rest it shows fastest in the JSON
-        text as a whole: where nothing in it is escaped, it has every text of the value as it is.
+        Nearly every value is clean, so the fast paths come first: a flat record of short texts is looked up in the cache; any
+        other value is searched once as serialized JSON. JSON without escapes contains every text of the value literally.
         """
         if write is not None and value.__class__ is dict:
             clean = self._clean
             for item in value.values():
                 if item is None or item is True or item is False:
                     continue
-                if item.__class__ is not str or (item not in clean and (len(item) > _SHORT or self.text(item) != item)):
+                if item.__class__ is not str or (item not in clean and (len(item) > _MAX_CACHED_LENGTH or self.text(item) != item)):
                     break
             else:
                 return {**value}
         try:
             written = (write or write_any)(value)
             data = from_json(written)
-        except (PydanticSerializationError, ValueError):  # a lone surrogate, or nested too deep
+        except (PydanticSerializationError, ValueError):
+            # The value has a lone surrogate, or is nested too deep.
             return self.data(to_json(value))
-        if b"\\" not in written and not self._finds(written):
-            if not self.known:
+        if b"\\" not in written and not self._may_match(written):
+            if not self.literals:
                 return data
             text = written.decode()
-            if not any(literal in text for literal in self.known):
+            if not any(literal in text for literal in self.literals):
                 return data
         return self.data(data)
 
-    def literals_only(self, value: Any) -> Any:
-        """Return JSON data without the values that are known to be secret; what only looks like one stays."""
-        if not self.known:
-            return value
-        plainly = Redactor(names=self._names)
-        plainly.known = self.known
-        return plainly.data(value)
+    def redact_literals(self, data: Any) -> Any:
+        """Return JSON data without the known secrets. Text that only matches a pattern stays."""
+        if not self.literals:
+            return data
+        literals_only = Redactor(keys=self._keys)
+        literals_only.literals = self.literals
+        return literals_only.data(data)
 
     def data(self, value: Any) -> Any:
-        """Return JSON data without secrets, in its keys too. It is changed in place where it can be."""
+        """Return JSON data without secrets, also in its keys. Lists and mappings are changed in place."""
         kind = value.__class__
         if kind is str:
             return value if value in self._clean else self.text(value)
         if kind is dict:
             for key in list(value):
-                shown = key if key in self._names or key in self._clean else self.text(key)
+                shown = key if key in self._keys or key in self._clean else self.text(key)
                 item = self.data(value[key])
                 if shown != key:
                     del value[key]
-                    while shown in value:  # two keys that look alike now are two all the same
+                    # Two keys that became equal by redaction both stay.
+                    while shown in value:
                         shown += "'"
                 value[shown] = item
             return value
@@ -151,131 +158,132 @@ class Redactor:
             for position, item in enumerate(value):
                 value[position] = self.data(item)
             return value
-        if self.known and kind in (int, float) and str(value) in self.known:
+        if self.literals and kind in (int, float) and str(value) in self.literals:
             return REDACTED
         return value
 
-    def looker(self) -> Looker | None:
-        """Make what tells at a glance that a text neither has a secret nor ends with the beginning of one; None where nothing can."""
-        return None if self._begins is None else looker((*self._begins, *self.known))
+    def prefix_matcher(self) -> PrefixMatcher | None:
+        """Return a fast test for chunks that neither contain a secret nor end with the start of one, or None where there is none."""
+        return None if self._prefixes is None else prefix_matcher((*self._prefixes, *self.literals))
 
-    def held(self, text: str, spans: list[Span]) -> int:
-        """Return from which position on a text could be the beginning of a secret, or of one that goes on."""
+    def safe_length(self, text: str, spans: list[Span]) -> int:
+        """Return how many characters of a text are final. What follows them could be the start of a secret that continues."""
         length = len(text)
-        spans = [*spans, *((begin, length + 1) for literal in self.known for begin in _beginning(text, literal))]
+        spans = [*spans, *((start, length + 1) for literal in self.literals for start in _partial_occurrence(text, literal))]
         if self._pattern is not None:
             position = 0
             while position < length and (found := self._pattern.search(text, position, partial=True)) is not None:
-                goes_on = self._pattern.fullmatch(text, found.start(), partial=True) is not None
-                spans.append((found.start(), length + 1 if goes_on else found.end()))
+                may_continue = self._pattern.fullmatch(text, found.start(), partial=True) is not None
+                spans.append((found.start(), length + 1 if may_continue else found.end()))
                 position = max(found.end(), position + 1)
-        start = length
-        for begin, end in sorted(spans, reverse=True):
-            if begin < start < end:
-                start = begin
-        return start
+        safe = length
+        for start, end in sorted(spans, reverse=True):
+            if start < safe < end:
+                safe = start
+        return safe
 
 
 class StreamRedactor:
-    """Takes secrets out of text that comes in pieces: what could be the beginning of one waits for what follows."""
+    """Replaces secrets in text that arrives in chunks. What could be the start of a secret is held back until more arrives."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._before = ""
-        self._waiting = ""
+        self._held = ""
         self._is_closed = False
-        self._known: tuple[str, ...] | None = None
-        self._looker: Looker | None = None
+        self._literals: tuple[str, ...] | None = None
+        self._matcher: PrefixMatcher | None = None
 
     def feed(self, text: str) -> str:
-        """Take a piece and return what can be shown now."""
+        """Add a chunk and return the text that can be shown now."""
         if self._is_closed:
             return ""
         redactor = self._redactor
-        if self._known is not redactor.known:
-            self._known, self._looker = redactor.known, redactor.looker()
-        looker = self._looker
-        if looker is not None and not self._waiting and looker.search(text) is None and len(text) <= _GLANCE:
-            return text  # as nearly always
-        self._waiting += text
-        if looker is not None and len(self._waiting) <= _GLANCE:
-            clear = looker.clear(self._waiting)
-            if clear >= 0:
-                shown, self._waiting = self._waiting[:clear], self._waiting[clear:]
+        if self._literals is not redactor.literals:
+            self._literals, self._matcher = redactor.literals, redactor.prefix_matcher()
+        matcher = self._matcher
+        if matcher is not None and not self._held and matcher.search(text) is None and len(text) <= _MAX_FAST:
+            return text
+        self._held += text
+        if matcher is not None and len(self._held) <= _MAX_FAST:
+            safe = matcher.safe_length(self._held)
+            if safe is not None:
+                shown, self._held = self._held[:safe], self._held[safe:]
                 return shown
-        whole = self._before + self._waiting
-        spans = self._redactor.spans(whole)
-        position = max(self._redactor.held(whole, spans), len(self._before))
-        if len(whole) - position > max(_MOST_HELD, self._redactor.longest):
-            # It may be one secret as long as this, and where it ends cannot be told: nothing more is shown.
+        whole = self._before + self._held
+        spans = redactor.spans(whole)
+        position = max(redactor.safe_length(whole, spans), len(self._before))
+        if len(whole) - position > max(_MAX_HELD, redactor.longest_literal):
+            # All of it may be one secret, and where that secret ends cannot be known. Show nothing more of this stream.
             self._is_closed = True
             return self._show(whole, spans, position) + REDACTED
         return self._show(whole, spans, position)
 
-    def hides(self, piece: Any) -> bool:
-        """Take a piece that is no text, and tell whether it has, begins or ends a secret."""
-        said = text_of(piece)
-        return self.feed(said) != said
+    def hides(self, chunk: Any) -> bool:
+        """Add a chunk that is not text. Return whether its text contains, starts or ends a secret."""
+        text = text_content(chunk)
+        return self.feed(text) != text
 
     def flush(self) -> str:
-        """Return what is left."""
+        """Return the text that was held back, at the end of the stream."""
         if self._is_closed:
             return ""
-        whole = self._before + self._waiting
+        whole = self._before + self._held
         return self._show(whole, self._redactor.spans(whole), len(whole))
 
     def _show(self, whole: str, spans: list[Span], position: int) -> str:
-        """Show a text up to a position, without what was shown before."""
+        """Return the text up to a position, without the part that was shown before, and hold back the rest."""
         start = len(self._before)
-        self._before = whole[max(0, position - self._redactor.looks_back) : position] if self._redactor.looks_back else ""
-        self._waiting = whole[position:]
-        return _hidden(
-            whole[start:position], [(begin - start, min(end, position) - start) for begin, end in spans if start <= begin < position]
-        )
+        look_behind = self._redactor.look_behind
+        self._before = whole[max(0, position - look_behind) : position] if look_behind else ""
+        self._held = whole[position:]
+        inside = [(begin - start, min(end, position) - start) for begin, end in spans if start <= begin < position]
+        return _replace(whole[start:position], inside)
 
 
-def _finder(patterns: Sequence[str], *, is_simple: bool) -> Callable[[str | bytes], bool]:
-    """Make a fast test for whether a text has anything to redact: nearly all texts have nothing.
+def _fast_test(patterns: Sequence[str], *, is_simple: bool) -> Callable[[str | bytes], bool]:
+    """Return a fast test for text that may match one of the patterns. Nearly no text does.
 
-    Pydantic's engine for patterns takes a tenth of the time. It has a language of its own, so it gets only what means the
-    same in both, and a text that it finds nothing in is not looked at again.
+    The Rust engine of pydantic takes a tenth of the time of Python's. Its syntax differs, so it gets only patterns that mean the
+    same in both. A text for which the test is true is searched with Python's engine afterwards.
     """
     if not patterns:
         return lambda _: False
     try:
         if is_simple:
-            one = core_schema.str_schema(pattern="|".join(f"(?:{p})" for p in patterns), regex_engine="rust-regex")
-            fast = SchemaValidator(one).isinstance_python
-            return lambda text: fast(text) or (isinstance(text, str) and not text.isascii() and _LONE.search(text) is not None)
-    except SchemaError:  # too large for it
+            schema = core_schema.str_schema(pattern="|".join(f"(?:{p})" for p in patterns), regex_engine="rust-regex")
+            matches = SchemaValidator(schema).isinstance_python
+            return lambda text: matches(text) or (isinstance(text, str) and not text.isascii() and _SURROGATE.search(text) is not None)
+    except SchemaError:
+        # The compiled pattern would be too large for the Rust engine.
         pass
     return lambda _: True
 
 
-def _spans(text: str, literal: str) -> Iterable[Span]:
-    """Find a literal in a text."""
-    begin = text.find(literal)
-    while begin >= 0:
-        yield begin, begin + len(literal)
-        begin = text.find(literal, begin + 1)
+def _occurrences(text: str, literal: str) -> Iterable[Span]:
+    """Find every occurrence of a literal in a text, overlapping ones included."""
+    start = text.find(literal)
+    while start >= 0:
+        yield start, start + len(literal)
+        start = text.find(literal, start + 1)
 
 
-def _beginning(text: str, literal: str) -> Iterable[int]:
-    """Find where the longest end of a text begins that a literal begins with: it may go on."""
-    begin = text.find(literal[0], max(0, len(text) - len(literal) + 1))
-    while begin >= 0:
-        if literal.startswith(text[begin:]):
-            yield begin
+def _partial_occurrence(text: str, literal: str) -> Iterable[int]:
+    """Find the start of the longest suffix of `text` that is a prefix of `literal`."""
+    start = text.find(literal[0], max(0, len(text) - len(literal) + 1))
+    while start >= 0:
+        if literal.startswith(text[start:]):
+            yield start
             return
-        begin = text.find(literal[0], begin + 1)
+        start = text.find(literal[0], start + 1)
 
 
-def _hidden(text: str, spans: list[Span]) -> str:
-    """Put a mark in the place of these parts of a text; parts that overlap become one."""
+def _replace(text: str, spans: list[Span]) -> str:
+    """Replace these parts of a text by `REDACTED`. Overlapping parts are replaced by one."""
     shown: list[str] = []
-    done = hidden = 0
-    for begin, end in sorted(spans):
-        if begin >= hidden:
-            shown += [text[done:begin], REDACTED]
-        hidden = done = max(hidden, end)
-    return "".join([*shown, text[done:]])
+    end_of_last = 0
+    for start, end in sorted(spans):
+        if start >= end_of_last:
+            shown += [text[end_of_last:start], REDACTED]
+        end_of_last = max(end_of_last, end)
+    return "".join([*shown, text[end_of_last:]])

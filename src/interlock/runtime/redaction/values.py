@@ -1,4 +1,4 @@
-"""What tracers and callback handlers may see of a run that LangGraph drives: the same as in Interlock's own events."""
+"""Redaction of Python values, for the callback handlers and tracers of a graph that LangGraph drives."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from interlock.runtime.redaction import REDACTED, Redactor
-from interlock.runtime.redaction.exceptions import said, tells
+from interlock.runtime.redaction.exceptions import contains_secret, message_of
+from interlock.runtime.redaction.redactor import REDACTED, Redactor
 
-__all__ = ["TraceRedaction"]
+__all__ = ["ValueRedactor"]
 
-_DEEPEST = 200  # values inside one another: what is deeper, or inside itself, is not shown
+_MAX_DEPTH = 200  # what is nested deeper, or contains itself, is replaced
 _ORDERED = (list, tuple, deque)
 _UNORDERED = (set, frozenset)
 
 
-class TraceRedaction:
-    """Takes secrets out of Python values and leaves everything else as it is.
+class ValueRedactor:
+    """Replaces secrets inside Python values and leaves everything else as it is.
 
-    `secret` are the names of fields that are labelled Secret. Their values are not shown, and are looked for everywhere else
-    from then on; `redactor` has them, for whoever else takes part in the run.
+    `secret` are the names of the fields labelled Secret: their values are replaced, and added to `redactor`, so that they are
+    replaced everywhere else from then on. `keys` are keys of mappings that are never replaced.
     """
 
-    def __init__(self, redactor: Redactor, *, secret: frozenset[str], names: frozenset[str]) -> None:
+    def __init__(self, redactor: Redactor, *, secret: frozenset[str], keys: frozenset[str]) -> None:
         self.redactor = redactor
         self._secret = secret
-        self._names = names
+        self._keys = keys
 
-    def shown(self, value: Any) -> Any:
-        """Return a value without secrets: of the same kind, and the same object where nothing was in it."""
+    def redact(self, value: Any) -> Any:
+        """Return a value of the same type without secrets, or the same object where it has none."""
         if self._secret:
-            self._learn(value, 0)
-        return self._shown(value, 0)
+            self._add_secrets(value, 0)
+        return self._redact(value, 0)
 
-    def _learn(self, value: Any, depth: int) -> None:
-        """Look out for the values of secret fields, wherever there is a mapping or a record that has one."""
-        if depth > _DEEPEST:
+    def _add_secrets(self, value: Any, depth: int) -> None:
+        """Add the values of secret fields, in every mapping and record inside the value."""
+        if depth > _MAX_DEPTH:
             return
         fields = _fields(value)
         if fields is None:
             for part in cast("Iterable[Any]", value) if isinstance(value, (*_ORDERED, *_UNORDERED)) else ():
-                self._learn(part, depth + 1)
+                self._add_secrets(part, depth + 1)
             return
         for name, part in fields.items():
             if name in self._secret:
                 if part is not None and part != REDACTED:
-                    self.redactor.learn(part)
+                    self.redactor.add_secret(part)
             else:
-                self._learn(part, depth + 1)
+                self._add_secrets(part, depth + 1)
 
-    def _shown(self, value: Any, depth: int) -> Any:
-        if depth > _DEEPEST:
+    def _redact(self, value: Any, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
             return REDACTED
         if value is None or isinstance(value, bool | type):
             return value
@@ -73,61 +73,64 @@ class TraceRedaction:
             return self._set(cast("Any", value), depth)
         if (fields := _fields(value)) is not None:
             return self._record(value, fields, depth)
-        text = str(value) if isinstance(value, str) else _written(value)
-        shown = self.redactor.text(text)
-        return value if shown == text else shown
+        text = str(value) if isinstance(value, str) else _repr(value)
+        redacted = self.redactor.text(text)
+        return value if redacted == text else redacted
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> Any:
-        shown: dict[Any, Any] = {}
+        redacted: dict[Any, Any] = {}
         for key, part in value.items():
-            name = key if key in self._names else self._shown(key, depth + 1)
-            while name in shown:  # two keys that look alike now are two all the same
+            name = key if key in self._keys else self._redact(key, depth + 1)
+            # Two keys that became equal by redaction both stay.
+            while name in redacted:
                 name = f"{name}'"
-            shown[name] = self._field(key, part, depth)
-        is_same = len(shown) == len(value) and all(name in value and value[name] is part for name, part in shown.items())
-        return value if is_same else shown
+            redacted[name] = self._field(key, part, depth)
+        is_same = len(redacted) == len(value) and all(name in value and value[name] is part for name, part in redacted.items())
+        return value if is_same else redacted
 
     def _sequence(self, value: Any, depth: int) -> Any:
-        parts = [self._shown(part, depth + 1) for part in value]
+        parts = [self._redact(part, depth + 1) for part in value]
         if all(part is before for part, before in zip(parts, value, strict=True)):
             return value
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)  # a named tuple takes them one by one
+        is_named_tuple = hasattr(value, "_fields")
+        return type(value)(*parts) if is_named_tuple else type(value)(parts)
 
     def _set(self, value: Any, depth: int) -> Any:
-        parts = {part: self._shown(part, depth + 1) for part in value}
-        return value if all(part is shown for part, shown in parts.items()) else type(value)(parts.values())
+        parts = {part: self._redact(part, depth + 1) for part in value}
+        return value if all(part is redacted for part, redacted in parts.items()) else type(value)(parts.values())
 
     def _record(self, value: Any, fields: Mapping[str, Any], depth: int) -> Any:
-        changed = {name: shown for name, part in fields.items() if (shown := self._field(name, part, depth)) is not part}
+        changed = {name: redacted for name, part in fields.items() if (redacted := self._field(name, part, depth)) is not part}
         if not changed:
             return value
         if isinstance(value, BaseModel):
             return value.model_copy(update=changed)
         made = copy.copy(value)
         for name, part in changed.items():
-            object.__setattr__(made, name, part)  # also of one that is frozen
+            # A frozen dataclass refuses ordinary assignment.
+            object.__setattr__(made, name, part)
         return made
 
     def _field(self, name: Any, value: Any, depth: int) -> Any:
-        return REDACTED if name in self._secret and value is not None else self._shown(value, depth + 1)
+        return REDACTED if name in self._secret and value is not None else self._redact(value, depth + 1)
 
     def _error(self, error: BaseException) -> BaseException:
-        """Return an error, or another in its place where it would tell a secret."""
-        if not tells(self.redactor, error):
+        """Return the error, or a RuntimeError with its redacted message where it contains a secret."""
+        if not contains_secret(self.redactor, error):
             return error
-        return RuntimeError(f"{type(error).__name__}: {self.redactor.text(said(error))}")
+        return RuntimeError(f"{type(error).__name__}: {self.redactor.text(message_of(error))}")
 
 
-def _written(value: Any) -> str:
-    """Return how a value is written by whoever does not know its class."""
+def _repr(value: Any) -> str:
+    """Return the repr of a value, or the name of its class where `__repr__` fails."""
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001 - a value may do anything
+    except Exception:  # noqa: BLE001 - `__repr__` of somebody else's class may raise anything
         return type(value).__name__
 
 
 def _fields(value: Any) -> Mapping[Any, Any] | None:
-    """Return the parts of a value that have names; None of one that has none."""
+    """Return the fields of a mapping, a pydantic model or a dataclass, or None for any other value."""
     if isinstance(value, Mapping):
         return cast("Mapping[Any, Any]", value)
     if isinstance(value, BaseModel):

@@ -1,4 +1,4 @@
-"""What a tracer may see of a value: all of it but the secrets, in the same shape."""
+"""A tracer sees a value of the same type, without its secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from interlock.errors import NodeFailed
 from interlock.runtime.redaction import REDACTED, Redactor
-from interlock.runtime.redaction.values import TraceRedaction
+from interlock.runtime.redaction.values import ValueRedactor
 
 SECRET = "correct horse battery"  # noqa: S105 - it is looked for
 
@@ -41,9 +41,9 @@ class Odd:
         raise ValueError
 
 
-def redaction(*known: str) -> TraceRedaction:
+def redaction(*known: str) -> ValueRedactor:
     redactor = Redactor(("sk-[a-z]+",), literals=known)
-    return TraceRedaction(redactor, secret=frozenset({"token"}), names=frozenset({"token", "horse"}))
+    return ValueRedactor(redactor, secret=frozenset({"token"}), keys=frozenset({"token", "horse"}))
 
 
 def test_what_has_no_secret_is_the_same_object():
@@ -59,7 +59,7 @@ def test_what_has_no_secret_is_the_same_object():
         int,
         NodeFailed("It failed."),
     ):
-        assert redaction(SECRET).shown(value) is value
+        assert redaction(SECRET).redact(value) is value
 
 
 SHOWN: list[tuple[Any, Any]] = [
@@ -87,28 +87,28 @@ SHOWN: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "shown"), SHOWN)
 def test_secrets_are_taken_out_and_the_rest_stays(value: Any, shown: Any):
-    found = redaction(SECRET, "123456").shown(value)
+    found = redaction(SECRET, "123456").redact(value)
     assert found == shown
     assert type(found) is type(shown)
 
 
-def test_a_secret_field_is_looked_for_everywhere_else_from_then_on():
+def test_the_value_of_a_secret_field_is_redacted_everywhere_from_then_on():
     seen = redaction()
-    first = seen.shown({"text": "the password is hunter2!", "inside": [{"token": "hunter2!"}]})
+    first = seen.redact({"text": "the password is hunter2!", "inside": [{"token": "hunter2!"}]})
     assert first == {"text": f"the password is {REDACTED}", "inside": [{"token": REDACTED}]}
-    assert seen.shown("hunter2! again") == f"{REDACTED} again"
+    assert seen.redact("hunter2! again") == f"{REDACTED} again"
     assert seen.redactor.text("hunter2!") == REDACTED
-    assert seen.shown(first) is first
+    assert seen.redact(first) is first
 
 
-def test_a_graph_without_secret_fields_learns_nothing():
-    seen = TraceRedaction(Redactor(), secret=frozenset(), names=frozenset())
-    assert seen.shown({"token": "hunter2!"}) == {"token": "hunter2!"}
+def test_a_graph_without_secret_fields_adds_no_secrets():
+    seen = ValueRedactor(Redactor(), secret=frozenset(), keys=frozenset())
+    assert seen.redact({"token": "hunter2!"}) == {"token": "hunter2!"}
 
 
-def test_an_error_that_would_tell_a_secret_is_another_in_its_place():
+def test_an_error_with_a_secret_is_replaced_by_one_without():
     error = NodeFailed(f"No {SECRET} here.")
-    shown = redaction(SECRET).shown(error)
+    shown = redaction(SECRET).redact(error)
     assert (type(shown), str(shown)) == (RuntimeError, f"NodeFailed: No {REDACTED} here.")
     assert str(error) == f"No {SECRET} here."
 
@@ -116,7 +116,7 @@ def test_an_error_that_would_tell_a_secret_is_another_in_its_place():
 def test_a_value_that_contains_itself_ends():
     value: list[Any] = [{"token": "abcdef"}]
     value.append(value)
-    assert "abcdef" not in repr(redaction().shown(value))
+    assert "abcdef" not in repr(redaction().redact(value))
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.binary() | st.just(SECRET)
@@ -133,4 +133,4 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_no_secret_is_ever_shown(value: Any):
-    assert SECRET not in repr(redaction(SECRET).shown(value))
+    assert SECRET not in repr(redaction(SECRET).redact(value))
