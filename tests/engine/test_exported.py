@@ -198,7 +198,7 @@ def test_a_handler_that_two_graphs_redact_for_has_the_secrets_of_both_taken_out(
         def __init__(self, secret: str) -> None:
             self.secret = secret
 
-        def shown(self, value: Any) -> Any:
+        def redact(self, value: Any) -> Any:
             return tuple(str(part).replace(self.secret, "-") for part in value)
 
     from interlock.engine.exported import _redact_manager  # noqa: PLC0415  # pyright: ignore[reportPrivateUsage]
