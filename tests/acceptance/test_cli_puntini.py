@@ -26,7 +26,7 @@ TWINS = ("Create a task Design", "Create a person Design")
 UNSURE = "Set the status of Design to done"
 
 MODULE = '''
-"""A model by script that notes each time that it is asked, and a store that notes each change."""
+"""A model by script that notes each time that it is asked, and a store that notes each change and cannot be read."""
 
 import os
 from pathlib import Path
@@ -34,6 +34,7 @@ from pathlib import Path
 from interlock.adapters.graphs.ladybug import open_ladybug
 from interlock.capabilities import Model
 from interlock.capabilities.graph_store import GraphStore
+from interlock.errors import StoreUnavailable
 from interlock.testing import ScriptedModel
 
 
@@ -65,7 +66,7 @@ class Store:
         return await self._opened().preview(graph, changes)
 
     async def nodes(self, graph, **more):
-        return await self._opened().nodes(graph, **more)
+        raise StoreUnavailable("The disk is away.")
 
     async def edges(self, graph, **more):
         return await self._opened().edges(graph, **more)
@@ -111,7 +112,7 @@ def test_a_turn_waits_and_another_process_goes_on_with_it(interlock: Command, tm
     assert waiting["options"] == list(OPTIONS)
     assert waiting["question"] == result["output"]
     asked, applied = written(tmp_path / "asked"), written(tmp_path / "applied")
-    assert (len(asked), len(applied)) == (4, 1)
+    assert (len(asked), len(applied)) == (3, 1)
 
     shown = interlock("run", "puntini", "--session", "s", "--json", *noting)
     assert as_json(shown)["metadata"]["waiting"] == waiting, "the question can be seen again"

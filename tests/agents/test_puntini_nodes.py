@@ -588,7 +588,7 @@ EDGE = ToolSignature(
 async def escalated(*says: str, human: Human | None = None, undo: Undo | None = None, **more: Any) -> tuple[Escalated, list[Question]]:
     scripted = ScriptedHuman(*says)
     given: dict[str, Any] = {
-        "spec": GOAL, "failed": failure("No 'x'."), "call": ADD, "queue": (), "plan": PLAN, "skipped": (), "done": (), **more
+        "spec": GOAL, "failed": failure("Gone.", transient=True), "call": ADD, "queue": (), "plan": PLAN, "skipped": (), "done": (), **more
     }  # fmt: skip
     diagnosis = Diagnosis(kind="identical", signature=("", "", ""), remedy="escalate")
     read = (given["spec"], (given["failed"],), given["call"], given["queue"], given["plan"], given["skipped"], given["done"])
@@ -596,14 +596,14 @@ async def escalated(*says: str, human: Human | None = None, undo: Undo | None = 
     return outcome, scripted.asked
 
 
-async def test_where_a_step_of_several_fails_a_person_is_asked_with_four_options():
+async def test_where_a_step_of_several_fails_for_now_a_person_is_asked_with_four_options():
     outcome, [question] = await escalated("I meant the task.")
     assert question.options == OPTIONS == outcome.escalation.options
     assert len(OPTIONS) == 4
     assert (question.recommended, outcome.escalation.recommended_action) == (RETRY, RETRY)
     assert "step 1 of 'Do it.'" in question.text
-    assert "No 'x'." in question.text
-    assert (outcome.escalation.choice, outcome.escalation.error) == ("I meant the task.", "No 'x'.")
+    assert "Gone." in question.text
+    assert (outcome.escalation.choice, outcome.escalation.error) == ("I meant the task.", "Gone.")
     assert outcome.pending is not None
     assert (outcome.pending.goal, outcome.pending.said, outcome.pending.follows) == ("Do it.", "I meant the task.", True)
 
@@ -615,6 +615,8 @@ async def test_where_a_step_of_several_fails_a_person_is_asked_with_four_options
         {"spec": None, "plan": None},
         {"spec": GOAL.model_copy(update={"todo_list": GOAL.todo_list[:1]})},
         {"failed": failure(error_type="budget_exceeded", tool="")},
+        {"failed": failure("No 'x'.", error_type="not_in_graph"), "done": (DONE,)},
+        {"failed": failure("No such tool.", error_type="tool_input_invalid"), "queue": (ADD,)},
     ],
 )
 async def test_where_there_is_nothing_to_choose_nobody_is_asked(more: dict[str, Any]):

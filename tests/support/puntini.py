@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from interlock.adapters.graphs.ladybug import open_ladybug
 from interlock.capabilities import Clock, Ids, Model, Patience
 from interlock.capabilities.graph_store import Change, Changed, Edge, GraphStore, Node, NodeRef, Rows
 from interlock.engine import EngineName
+from interlock.errors import StoreUnavailable
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
 from tests.support.arcadedb import shared_server
 
@@ -117,6 +119,15 @@ class Watched:
 
     async def aclose(self) -> None:
         await self.store.aclose()
+
+    @contextmanager
+    def unreadable(self) -> Generator[None]:
+        """Let nothing be read for a while: an edge cannot be added then, as its ends cannot be found, and a node can."""
+        self.reads_fail = StoreUnavailable("The disk is away.")
+        try:
+            yield
+        finally:
+            self.reads_fail = None
 
     def _reading(self) -> None:
         self.read += 1

@@ -74,11 +74,34 @@ async def test_questions_with_yes_or_no(graph: Asked):
     assert (await graph.ask(key="Ada", wants="yes_no", near={"node": "Design", "relationship": "ASSIGNED_TO"})).startswith("Yes.")
     other = await graph.ask(key="Ada", wants="yes_no", near={"node": "Design", "relationship": "MANAGES"})
     assert other == "No. There is: Ada -[ASSIGNED_TO]-> Design"
-    assert await graph.ask(key="Ada", wants="yes_no", near={"node": "Bob"}) == "No."
+    assert await graph.ask(key="Ada", wants="yes_no", near={"node": "Bob"}) == "No. Ada and Bob are not connected to each other."
     assert (await graph.ask(key="Design", wants="yes_no", where=[{"value": "done"}])).startswith("No. Task Design (status: open")
     assert (await graph.ask(key="Ada", label="Robot", wants="yes_no")).startswith("No. Person Ada")
     backwards = {"node": "Apollo", "relationship": "HAS_TASK", "direction": "to"}
     assert (await graph.ask(key="Design", wants="yes_no", near=backwards)).startswith("No.")
+
+
+async def test_what_the_graph_says_by_an_edge_or_not_at_all_is_not_denied(graph: Asked):
+    await graph("add_edge", from_node="Bob", to_node="Build", relationship="REVIEWED")
+    reviewed = await graph.ask(key="Build", wants="yes_no", where=[{"value": "reviewed"}])
+    assert reviewed.startswith("The graph does not say whether it is reviewed. It says: Task Build")
+    assert "Bob -[REVIEWED]-> Build" in reviewed
+    assert (await graph.ask(key="Bob", wants="yes_no", where=[{"value": "tall"}])).startswith("The graph does not say whether it is tall.")
+    assert (await graph.ask(key="Design", wants="yes_no", where=[{"value": "cancelled"}])).startswith("No. Task Design (status: open")
+
+
+async def test_a_number_of_what_is_a_property_is_its_value(graph: Asked):
+    await graph("update_props", target="Design", properties={"hours": 40})
+    takes = {"node": "Design", "relationship": "TAKES", "direction": "from"}
+    assert await graph.ask(label="Hour", wants="count", near=takes) == "40 (hours of Task Design)"
+    assert (await graph.ask(label="Week", wants="count", near=takes)).startswith("0. No Week is connected to Task Design by TAKES.")
+
+
+async def test_nodes_that_others_connect_are_not_called_unconnected(graph: Asked):
+    said = await graph.ask(key="Ada", wants="connections", near={"node": "Build"})
+    assert said.splitlines()[1:] == ["Ada -[ASSIGNED_TO]-> Design", "Apollo -[HAS_TASK]-> Design", "Apollo -[HAS_TASK]-> Build"]
+    assert said.startswith("Ada and Build are not connected directly")
+    assert (await graph.ask(key="Ada", wants="yes_no", near={"node": "Build"})).startswith("No. Ada and Build are not connected directly")
 
 
 async def test_a_name_that_the_graph_does_not_have_is_an_answer_with_the_names_that_could_be_meant(graph: Asked):

@@ -10,41 +10,24 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
+from interlock.adapters.graphs.conditions import Arguments, Condition, Name, fits, in_words, is_equal, number_of, shown, value_of
 from interlock.adapters.graphs.guard import check_name
 from interlock.capabilities.graph_store import Edge, GraphStore, Node, NodeRef
 from interlock.errors import MatchAmbiguous, NotInGraph, QueryDenied, ToolInputInvalid
 from interlock.spelling import closest
 
-__all__ = ["MAX_NODES", "Arguments", "Condition", "Key", "Name", "Near", "Question", "ask", "find_node", "missing"]
+__all__ = ["MAX_NODES", "Key", "Near", "Question", "ask", "find_node", "missing"]
 
 MAX_NODES = 1000
 """How many nodes are looked at one by one; a question about more is for Cypher."""
 
 _REF = re.compile(r"(?P<label>[^\W\d_]\w{0,63}):(?P<key>.+)", re.DOTALL)
-_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}.*)?")
 _SHOWN = 100
-Name = Annotated[str, Field(min_length=1, max_length=64)]
+_STATES = ("status", "state")
+"""Properties that say of a node how it is: what is not their value is not so."""
 Key = Annotated[str, Field(min_length=1, max_length=500)]
-Test = Literal["equal", "not_equal", "less", "at_most", "more", "at_least", "contains", "missing", "present", "unconnected"]
-
-
-class Arguments(BaseModel):
-    """Arguments of a tool: nothing that is not declared."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Condition(Arguments):
-    """A condition on a property of a node; without `property` any property may have the value.
-
-    `unconnected` has the name of a relationship as its value: nodes that have no such edge.
-    """
-
-    property: Name | None = None
-    test: Test = "equal"
-    value: JsonValue = None
 
 
 class Near(Arguments):
@@ -63,7 +46,7 @@ class Question(Arguments):
 
     label: Name | None = None
     key: Key | None = None
-    where: list[Condition] = []
+    where: list[Condition] = Field(default_factory=list[Condition])
     near: Near | None = None
     wants: Literal["nodes", "names", "count", "yes_no", "connections", "property", "highest", "lowest", "sum", "average"] = "nodes"
     property: Name | None = None
@@ -154,7 +137,7 @@ async def _about_one(store: GraphStore, graph: str, question: Question, key: str
             case "property":
                 return "\n".join(_property(node, question.property or "", is_one=len(nodes) == 1) for node in nodes)
             case _:
-                return _is_so(nodes, question)
+                return await _is_so(store, graph, nodes, question)
     node = await find_node(store, graph, key)
     if question.near is None:
         edges = await _edges(store, graph, node, Near(node=key))
@@ -166,16 +149,32 @@ async def _about_one(store: GraphStore, graph: str, question: Question, key: str
 def _property(node: Node, name: str, *, is_one: bool) -> str:
     found = next((known for known in node.properties if known.casefold() == name.casefold()), None)
     if found is not None:
-        return _shown(node.properties[found]) if is_one else f"{node.label} {node.key}: {_shown(node.properties[found])}"
+        return shown(node.properties[found]) if is_one else f"{node.label} {node.key}: {shown(node.properties[found])}"
     has = f"It has: {', '.join(node.properties)}." if node.properties else "It has no properties."
     near = _did_you_mean(closest(name, node.properties))
     return f"{node.label} {node.key} has no '{name}'.{near} {has}"
 
 
-def _is_so(nodes: Sequence[Node], question: Question) -> str:
-    fitting = [node for node in nodes if question.label in {None, node.label} and _fits(node, question.where)]
+async def _is_so(store: GraphStore, graph: str, nodes: Sequence[Node], question: Question) -> str:
+    """Answer yes or no. A word that is the value of no property that the node has is neither: then its edges are told as well."""
+    fitting = [node for node in nodes if question.label in {None, node.label} and fits(node, question.where)]
     known = "; ".join(f"{node.label} {node.key}{_properties(node)}" for node in (fitting or nodes))
-    return f"{'Yes' if fitting else 'No'}. {known}."
+    words = [one.value for one in question.where if one.property is None and one.test == "equal"]
+    if fitting or not words:
+        return f"{'Yes' if fitting else 'No'}. {known}."
+    edges = [edge for node in nodes for edge in await _edges(store, graph, node, Near(node=node.key))]
+    if not any(_speaks_of(edge, str(word)) for edge in edges for word in words):
+        others = await store.nodes(graph, limit=MAX_NODES)
+        names = {name for node in others for name, value in node.properties.items() if any(is_equal(value, word) for word in words)}
+        if any({*names, *_STATES} & {*node.properties} or value_of(node, str(word)) is not None for node in nodes for word in words):
+            return f"No. {known}."
+    said = f"The graph does not say whether it is {' and '.join(map(shown, words))}. It says: {known}."
+    return "\n".join([said, *map(_edge, edges)])
+
+
+def _speaks_of(edge: Edge, word: str) -> bool:
+    """Tell whether a word is a part of a relationship, or the name of a node at its end: 'borrowed', 'fiction'."""
+    return word.casefold() in {*edge.relationship.casefold().split("_"), edge.start.key.casefold(), edge.end.key.casefold()}
 
 
 async def _between(store: GraphStore, graph: str, node: Node, other: Node, question: Question) -> str:
@@ -185,8 +184,27 @@ async def _between(store: GraphStore, graph: str, node: Node, other: Node, quest
     wanted = [edge for edge in edges if near.relationship in {None, edge.relationship} and _leads(edge, _ref(other), near.direction)]
     if question.wants == "yes_no":
         said = "\n".join(map(_edge, wanted or edges))
+        if not said and near.relationship is None:
+            return f"No. {await _indirectly(store, graph, node, other)}"
         return f"{'Yes' if wanted else 'No'}.{' ' if wanted or not said else ' There is: '}{said}".strip()
-    return "\n".join(map(_edge, edges)) or f"{node.key} and {other.key} are not connected to each other."
+    return "\n".join(map(_edge, edges)) or await _indirectly(store, graph, node, other)
+
+
+async def _indirectly(store: GraphStore, graph: str, node: Node, other: Node) -> str:
+    """Tell by which other nodes two are connected that have no edge between them."""
+    edges = await store.edges(graph, limit=MAX_NODES)
+    ways: dict[NodeRef, list[Edge]] = {_ref(node): []}
+    reached = [_ref(node)]
+    for ref in reached:
+        for edge in edges:
+            end = edge.end if edge.start == ref else edge.start if edge.end == ref else ref
+            if end not in ways:
+                ways[end] = [*ways[ref], edge]
+                reached.append(end)
+    both = f"{node.key} and {other.key}"
+    if _ref(other) in ways:
+        return f"{both} are not connected directly, but by others:\n" + "\n".join(map(_edge, ways[_ref(other)]))
+    return f"{both} are not connected directly." if len(edges) >= MAX_NODES else f"{both} are not connected to each other."
 
 
 # About many.
@@ -197,15 +215,9 @@ async def _about_many(store: GraphStore, graph: str, question: Question) -> Json
         counted = await _count(store, graph, question.label)
         return counted or f"0. {await _no_such_label(store, graph, question.label)}"
     nodes = await _nodes(store, graph, question)
-    fitting = [node for node in nodes if _fits(node, question.where)]
-    for one in question.where:
-        if one.test == "unconnected":
-            ends = await _connected(store, graph, str(one.value))
-            fitting = [node for node in fitting if _ref(node) not in ends]
-    if not fitting and question.wants == "nodes" and question.label is not None and question.near is None and not question.where:
-        # 'show hermes' may look like a label, and be a name.
-        names = {question.label.casefold(), f"{question.label}s".casefold()}
-        fitting = [node for node in await store.nodes(graph, limit=MAX_NODES) if node.key.casefold() in names]
+    fitting = await _fitting(store, graph, question, nodes)
+    if not nodes and (value := await _property_instead(store, graph, question)):
+        return value
     if not fitting and question.wants != "count":
         why = await _why_none(store, graph, question, nodes)
         return f"No. {why}" if question.wants == "yes_no" else why
@@ -221,6 +233,29 @@ async def _about_many(store: GraphStore, graph: str, question: Question) -> Json
             return _figure(fitting, question)
         case _:
             return _as_nodes(fitting)
+
+
+async def _fitting(store: GraphStore, graph: str, question: Question, nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes that meet all conditions; a label that no node has may be a name: 'show hermes'."""
+    fitting = [node for node in nodes if fits(node, question.where)]
+    for one in question.where:
+        if one.test == "unconnected":
+            ends = await _connected(store, graph, str(one.value))
+            fitting = [node for node in fitting if _ref(node) not in ends]
+    if not fitting and question.wants == "nodes" and question.label is not None and question.near is None and not question.where:
+        names = {question.label.casefold(), f"{question.label}s".casefold()}
+        fitting = [node for node in await store.nodes(graph, limit=MAX_NODES) if node.key.casefold() in names]
+    return fitting
+
+
+async def _property_instead(store: GraphStore, graph: str, question: Question) -> str:
+    """Answer 'how many hours does Backend take', where the hours are no nodes but a property; an empty text where they are not."""
+    if question.near is None or question.label is None:
+        return ""
+    node = await find_node(store, graph, question.near.node)
+    names = {question.label.casefold(), f"{question.label}s".casefold()}
+    name = next((name for name in node.properties if name.casefold() in names), None)
+    return "" if name is None else f"{shown(node.properties[name])} ({name} of {node.label} {node.key})"
 
 
 async def _count(store: GraphStore, graph: str, label: str | None) -> int:
@@ -278,8 +313,8 @@ async def _why_none(store: GraphStore, graph: str, question: Question, nodes: Se
     if near is not None and not nodes:
         node = await find_node(store, graph, near.node)
         name = (near.relationship or "").removesuffix("_OF").casefold()
-        if near.relationship == f"{name}_of".upper() and (value := _value(node, name)) is not None:
-            return f"{_shown(value)} ({name} of {node.label} {node.key})"
+        if near.relationship == f"{name}_of".upper() and (value := value_of(node, name)) is not None:
+            return f"{shown(value)} ({name} of {node.label} {node.key})"
         kinds = sorted({edge.relationship for edge in await _edges(store, graph, node, Near(node=near.node))})
         by = f" by {near.relationship}" if near.relationship else ""
         has = f" {node.key} has only {', '.join(kinds)}." if kinds and near.relationship and near.relationship not in kinds else ""
@@ -290,21 +325,7 @@ async def _why_none(store: GraphStore, graph: str, question: Question, nodes: Se
         names = {name for node in nodes for name in node.properties}
         if one.property is not None and one.test != "missing" and one.property.casefold() not in {name.casefold() for name in names}:
             return f"No {what} has a property '{one.property}'.{_did_you_mean(closest(one.property, names))}"
-    return f"No {what} {_said(question.where)}."
-
-
-def _said(where: Sequence[Condition]) -> str:
-    """Say conditions in words."""
-    words = {"equal": "is", "not_equal": "is not", "less": "is less than", "at_most": "is at most", "more": "is more than"}
-    words |= {"at_least": "is at least", "contains": "contains", "missing": "is missing", "present": "is there"}
-    parts = [
-        f"has no edge {one.value}"
-        if one.test == "unconnected"
-        else f"is like that: {one.property or 'any property'} {words[one.test]}"
-        + ("" if one.test in {"missing", "present"} else f" {_shown(one.value)}")
-        for one in where
-    ]
-    return " and ".join(parts) or "is like that"
+    return f"No {what} {in_words(question.where)}."
 
 
 async def _no_such_label(store: GraphStore, graph: str, label: str | None) -> str:
@@ -318,7 +339,7 @@ async def _no_such_label(store: GraphStore, graph: str, label: str | None) -> st
 def _figure(nodes: Sequence[Node], question: Question) -> str:
     """Compare or add up the values of a property."""
     name = question.property or ""
-    values = [(node, _number(_value(node, name))) for node in nodes]
+    values = [(node, number_of(value_of(node, name))) for node in nodes]
     known = [(node, value) for node, value in values if value is not None]
     left_out = f" ({len(nodes) - len(known)} of {len(nodes)} without a number for '{name}')" if len(known) < len(nodes) else ""
     if not known:
@@ -331,72 +352,12 @@ def _figure(nodes: Sequence[Node], question: Question) -> str:
     return f"{', '.join(node.key for node, value in known if value == best)} ({name}: {_plain(best)}){left_out}"
 
 
-# Values.
-
-
-def _fits(node: Node, where: Sequence[Condition]) -> bool:
-    return all(_holds(node, one) for one in where if one.test != "unconnected")
-
-
-def _holds(node: Node, one: Condition) -> bool:
-    if one.property is None:
-        flag = _value(node, str(one.value))
-        has = any(_equal(value, one.value) for value in node.properties.values()) or flag is True
-        return has if one.test == "equal" else not has
-    value = _value(node, one.property)
-    match one.test:
-        case "missing" | "present":
-            return (value is None) == (one.test == "missing")
-        case "equal":
-            return _equal(value, one.value)
-        case "not_equal":
-            return not _equal(value, one.value)
-        case "contains":
-            return isinstance(value, str) and str(one.value).casefold() in value.casefold()
-        case _:
-            return _compares(value, one)
-
-
-def _compares(value: JsonValue, one: Condition) -> bool:
-    numbers = _number(value), _number(one.value)
-    if numbers[0] is not None and numbers[1] is not None:
-        order = (numbers[0] > numbers[1]) - (numbers[0] < numbers[1])
-    elif isinstance(value, str) and isinstance(one.value, str) and _DATE.fullmatch(value) and _DATE.fullmatch(one.value):
-        order = (value > one.value) - (value < one.value)
-    else:
-        return False
-    return {"less": order < 0, "at_most": order <= 0, "more": order > 0, "at_least": order >= 0}[one.test]
-
-
-def _value(node: Node, name: str) -> JsonValue:
-    return next((value for known, value in node.properties.items() if known.casefold() == name.casefold()), None)
-
-
-def _number(value: JsonValue) -> float | None:
-    if isinstance(value, str):
-        return float(value) if re.fullmatch(r"-?\d{1,15}(?:\.\d{1,15})?", value) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _equal(one: JsonValue, other: JsonValue) -> bool:
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    numbers = _number(one), _number(other)
-    if None not in numbers:
-        return numbers[0] == numbers[1]
-    return str(one).casefold() == str(other).casefold() if one is not None and other is not None else False
-
-
 def _plain(value: float) -> str:
     return f"{value:.10g}"
 
 
-def _shown(value: JsonValue) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-
-
 def _properties(node: Node) -> str:
-    return f" ({', '.join(f'{name}: {_shown(value)}' for name, value in node.properties.items())})" if node.properties else ""
+    return f" ({', '.join(f'{name}: {shown(value)}' for name, value in node.properties.items())})" if node.properties else ""
 
 
 def _as_nodes(nodes: Sequence[Node]) -> JsonValue:

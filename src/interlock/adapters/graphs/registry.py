@@ -9,8 +9,9 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, JsonValue, ValidationError
 
+from interlock.adapters.graphs.conditions import Arguments, Name
 from interlock.adapters.graphs.guard import check_name
-from interlock.adapters.graphs.questions import MAX_NODES, Arguments, Key, Name, Question, ask, find_node, missing
+from interlock.adapters.graphs.questions import MAX_NODES, Key, Question, ask, find_node, missing
 from interlock.adapters.graphs.writes import changes_of, is_writing
 from interlock.capabilities import ToolRequest
 from interlock.capabilities.graph_store import (
@@ -244,10 +245,12 @@ async def _write(store: GraphStore, graph: str, wanted: _CypherQuery, approved: 
     """Run a query that writes if a person has approved exactly this text; else tell what it would change."""
     changes = await changes_of(store, graph, wanted.query, wanted.parameters)
     text = approval_text(wanted.query, wanted.parameters)
-    if approved == text or not changes:
-        changed = await store.apply(graph, changes) if changes else Changed()
-        return GraphToolResult(tool="cypher_query", result={"changed": changed.count}, changed=changed)
-    would = await store.preview(graph, changes)
+    if approved == text and changes:
+        changed = await store.apply(graph, changes)
+        return GraphToolResult(tool="cypher_query", result={"changed": changed.count, "matched": len(changes)}, changed=changed)
+    would = await store.preview(graph, changes) if changes else Changed()
+    if not would.count:
+        return GraphToolResult(tool="cypher_query", result={"changed": 0, "matched": len(changes)}, changed=would)
     says = f"This Cypher writes, so a person has to approve it. It would {_told(would)}."
     return GraphToolResult(tool="cypher_query", error=says, code=ApprovalNeeded.code, approval=text)
 

@@ -179,7 +179,7 @@ class _State:
         self.node(ref)
         around = {edge for edge in self._around.get(ref, set()) if edge in self.edges}
         if around and not detach:
-            raise NodeHasEdges(f"{ref.label} '{ref.key:.100}' has edges ({len(around)}): delete those first, or detach it.")
+            raise NodeHasEdges(f"{ref.label} '{ref.key:.100}' has edges ({len(around)}). Delete it and its edges, or those first.")
         for edge in around:
             del self.edges[edge]
         del self.nodes[ref]

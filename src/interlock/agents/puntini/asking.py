@@ -91,7 +91,11 @@ class Stopped:
 
 
 def question_of(stopped: Stopped, reason: str) -> Question | None:
-    """Make the question for a person; None where there is nothing to choose and nothing to name."""
+    """Make the question for a person; None where there is nothing to choose and nothing to name.
+
+    The four options are offered only for a failure that may pass, such as a store that cannot be reached: then trying again, leaving
+    the step out and giving up are different things. What fails for good (a node that is not in the graph) ends the goal.
+    """
     failure, spec = stopped.failure, stopped.spec
     if failure.error_type == UNCLEAR:
         return None if spec is None or spec.reply or not spec.question else Question(text=spec.question, options=tuple(spec.choices))
@@ -100,7 +104,7 @@ def question_of(stopped: Stopped, reason: str) -> Question | None:
     if failure.candidates:
         options = tuple(_spoken(one) for one in failure.candidates)
         return Question(text=f"'{failure.named}' could be {_either(options)}. Which one do you mean?", options=options)
-    if stopped.is_budget or not stopped.has_others:
+    if not failure.transient or not stopped.has_others:
         return None
     return Question(text=f"{reason} {failure.message}", options=OPTIONS, recommended=RETRY)
 

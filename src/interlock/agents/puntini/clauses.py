@@ -12,7 +12,7 @@ from interlock.agents.puntini.creating import With, new_nodes, read_pair, with_p
 from interlock.agents.puntini.descriptions import ASKED, CONDITIONS, DESCRIPTIONS, LACKING, PERSONS, adjective, plain_label
 from interlock.agents.puntini.inquiries import INQUIRIES
 from interlock.agents.puntini.patterns import Pattern, Reader, patterns
-from interlock.agents.puntini.relations import ASSIGNED, CONNECTED, Relation, after_be, after_do, after_name, any_verb
+from interlock.agents.puntini.relations import ASSIGNED, CONNECTED, Relation, after_be, after_do, after_name, any_verb, past_verb
 from interlock.agents.puntini.words import (
     PEOPLE,
     PROPERTIES,
@@ -374,6 +374,7 @@ _KINDS: dict[str, Callable[[list[str], Any], Any] | Sequence[Pattern]] = {
     "shown_names": _shown_names,
     "saying": after_name,
     "verb": any_verb,
+    "past": past_verb,
     "doing": after_do,
     "being": after_be,
 }

@@ -299,7 +299,7 @@ ASKED: tuple[Pattern, ...] = patterns(
 PERSONS: tuple[Pattern, ...] = patterns(
     (_aged("more"), "is|are older_than|over|above {value:value} years_old|years?"),
     (_aged("less"), "is|are younger_than|under|below {value:value} years_old|years?"),
-    (_related, "is|are {relation:being} {node:node}\n{relation:saying} {node:node}"),
+    (_related, "is|are {relation:being} {node:node}\n{relation:saying} {node:node}\n{relation:past} {node:node}"),
     (_reached, "is|are {node:node} {relation:being}\ndoes|do {node:node} {relation:doing}"),
     (_with_conditions, "has|have {where:conditions}"),
 )

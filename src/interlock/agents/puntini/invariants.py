@@ -148,6 +148,6 @@ INVARIANTS: Sequence[Invariant] = (
     Invariant("a repeated add leaves the graph as it was", adding_twice_changes_once),
     Invariant("unapproved Cypher that writes, loads or calls is refused", raw_writes_are_refused),
     Invariant("unknown tools and wrong arguments are refused before a call", unknown_tools_are_not_called),
-    Invariant("failures are bounded, and a person is asked", failures_are_bounded),
+    Invariant("failures are bounded, and the last one is escalated", failures_are_bounded),
     Invariant("texts of a model that look like routing do not route", models_do_not_route),
 )

@@ -353,10 +353,10 @@ def _reason(stopped: Stopped, diagnosis: Diagnosis | None) -> str:
     if not stopped.has_others:
         return "I could not do it."
     number = len(stopped.done) + len(stopped.skipped) + 1
-    return f"I could not do step {number} of '{stopped.goal}' ({_kind(diagnosis, stopped.failure)})."
+    return f"I could not do step {number} of '{stopped.goal}'{_kind(diagnosis, stopped.failure)}."
 
 
 def _kind(diagnosis: Diagnosis | None, last: Failure) -> str:
     if diagnosis is None or diagnosis.signature != signature_of(last):
-        return "too often"
-    return {"identical": "the same error again", "random": "not now"}.get(diagnosis.kind, diagnosis.kind)
+        return f" in {MAX_RETRIES} attempts"
+    return " in two attempts" if diagnosis.kind == "identical" else ""

@@ -15,7 +15,7 @@ from interlock.agents.puntini.words import (
     third_person,
 )
 
-__all__ = ["ASSIGNED", "CONNECTED", "Relation", "after_be", "after_do", "after_name", "any_verb"]
+__all__ = ["ASSIGNED", "CONNECTED", "Relation", "after_be", "after_do", "after_name", "any_verb", "past_verb"]
 
 _PREPOSITIONS = frozenset(["at", "by", "for", "from", "in", "into", "of", "on", "to", "under", "with"])
 _IRREGULAR = {"led": "lead", "taught": "teach", "sold": "sell", "known": "know"}
@@ -47,6 +47,9 @@ _NO_RELATION = frozenset(
     ]
 )
 _MOST = 4
+_PAST = frozenset(
+    ["wrote", "made", "built", "bought", "sold", "led", "taught", "won", "drew", "sang", "ran", "met", "gave", "took", "found"]
+)
 
 
 def _participle(base: str) -> str:
@@ -96,6 +99,14 @@ def after_name(words: list[str], said: Said) -> Relation:
 def any_verb(words: list[str], said: Said) -> Relation:
     """Read a verb that is not known: 'admires', 'plays with'."""
     if words[0].islower() and _is_phrase(words) and words[0].endswith("s") and not words[0].endswith("ss"):
+        return Relation(relationship_of(words, said))
+    return fail(f"what does '{shown(words, said)}' mean?")
+
+
+def past_verb(words: list[str], said: Said) -> Relation:
+    """Read what somebody did, in a question: 'wrote', 'borrowed', 'worked on'. The graph tells whether it has such a relationship."""
+    low = [word.casefold() for word in words]
+    if words[0].islower() and _is_phrase(low) and (low[0].endswith("ed") or low[0] in _PAST):
         return Relation(relationship_of(words, said))
     return fail(f"what does '{shown(words, said)}' mean?")
 

@@ -113,7 +113,7 @@ def _changes(done: Sequence[Done], *, is_undone: bool) -> Iterable[str]:
     steps = [(one, list(_lines(one.changed))) for one in done if one.changed is not None]
     if not any(lines for _, lines in steps):
         if steps:
-            yield "Nothing changed in the graph: it was so already."
+            yield f"Nothing changed in the graph: {' and '.join(dict.fromkeys(_why_unchanged(one) for one, _ in steps))}."
         return
     if len(done) == 1 and not is_undone:
         told = ", ".join(steps[0][1])
@@ -121,9 +121,19 @@ def _changes(done: Sequence[Done], *, is_undone: bool) -> Iterable[str]:
         return
     if is_undone:
         yield "Done, and then taken back:"
-    yield "\n".join(f"{one.step}. {', '.join(lines) or f'{one.call.tool_name}: it was so already'}" for one, lines in steps)
+    yield "\n".join(f"{one.step}. {', '.join(lines) or f'{one.call.tool_name}: {_why_unchanged(one)}'}" for one, lines in steps)
     if not is_undone:
         yield f"Changed in the graph: {', '.join(_counts([one.changed for one, _ in steps if one.changed is not None]))}."
+
+
+def _why_unchanged(one: Done) -> str:
+    """Say why a step that may change something has changed nothing."""
+    if isinstance(one.result, dict) and one.result.get("matched") == 0:
+        return "nothing in it matched"
+    properties = one.call.tool_args.get("properties")
+    if one.call.tool_name == "update_props" and isinstance(properties, dict) and all(value is None for value in properties.values()):
+        return f"there was no {' and no '.join(f'{name!r}' for name in properties)} to remove"
+    return "it was so already"
 
 
 def _counts(changed: Sequence[Changed]) -> Iterable[str]:

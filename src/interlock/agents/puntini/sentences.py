@@ -22,7 +22,10 @@ _SENTENCE = re.compile(r"[.!?;]+(?=\s|$)|\n")
 _WORD = re.compile(
     r"\d{1,3}(?:,\d{3})+(?![\d,])|,|['\u2019](?:s\b|(?=\s|$))|(?<=\s)[<>=!]=?|[=<>]=?|:(?=\s|$)|&(?=\s)|(?:(?!['\u2019]s\b|['\u2019](?:\s|$)|:(?:\s|$))[^\s,=<>])+|\S"
 )
-_CONTRACTED = {"what's": "what is", "who's": "who is", "there's": "there is", "that's": "that is", "it's": "it is", "i'd": "i would"}
+_CONTRACTED = {
+    "what's": "what is", "who's": "who is", "there's": "there is", "that's": "that is", "it's": "it is", "i'd": "i would",
+    "whats": "what is", "whos": "who is", "wheres": "where is", "hows": "how is",
+}  # fmt: skip
 _CONTRACTIONS = re.compile(rf"(?i)(?<!\S)(?:{'|'.join(_CONTRACTED)})(?!\S)")
 _OPENING = (
     r"please|kindly|pls|then|also|and|now|next|first|finally|ok|okay|so|well|hi|hello|hey|hi there|hello there|hey there|thanks|thank you"

@@ -22,13 +22,14 @@ _REPLIES = {
         how is it going|how do you do|what is up|whats up
     """,
     "You are welcome.": r"""
-        (?:ok(?:ay)? |great |perfect |cool )?(?:thanks|thank you|thx|ty|cheers|many thanks)(?: a lot| so much| very much| puntini| again)*
+        (?:ok(?:ay)? |great |perfect |cool )?(?:many )?(?:thanks|thank you|thx|ty|cheers)(?: a (?:lot|bunch)| \w+ much| puntini| again)*
     """,
     "Goodbye. The graph stays as it is.": r"(?:bye|goodbye|good bye|see you|see you later|good night|cu|ciao)(?: puntini)?",
     _CAN: r"""
         help(?: me)?|i need help|can you help(?: me)?|commands?|usage|examples?|what now|show me what you can do|what are my options
         what (?:can|do) (?:you|i) (?:do|say|ask|type)(?: here| for me)?|what are you able to do
         how (?:does this|do you|does it) work|how (?:can|do) i (?:use (?:this|you|it)|start|begin)
+        how (?:can|do) i (?:create|add|connect|link|change|rename|delete|remove|find|ask)(?: something| things| an? \w+)?
     """,
     f"I am puntini, an agent that turns what you say into steps on a graph. Without a language model I follow a small grammar. {_CAN}": r"""
         who are you|what are you|what is this|(?:what|who) is puntini|who is this|introduce yourself|what is your name

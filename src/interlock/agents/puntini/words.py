@@ -89,6 +89,10 @@ PROPERTIES = _words(
 _OF_PROPERTY = _words(
     "address amount birth code color colour cost count date email hours id level name number phone price rate size time type url"
 )
+_WHICH = _words(
+    "first last next previous latest newest oldest youngest biggest largest smallest longest shortest best worst second third same"
+)
+"""Words that say which one is meant, and are no names."""
 _PARTICLES = _words("of the de da del den der di du van von la le el al bin ibn ten zu y")
 _PHRASES = frozenset(
     {
@@ -213,6 +217,8 @@ def named(words: list[str], said: Said, *, is_new: bool, may_be_phrase: bool = F
         odd = next((word for n, word in enumerate(low) if word in FUNCTION_WORDS and n not in inner and not _is_initial(words, n)), None)
         if odd is not None:
             fail(f"what does '{odd}' mean in '{shown(words, said)}'? {QUOTE_IT}")
+        if low and low[0] in _WHICH and words[0].islower():
+            fail(f"which one is '{shown(words, said)}'? Say its name.")
         if not words or _MARK.search(key) or re.search(r"^'|[\"“”`()\[\]{}]", key):
             fail(f"'{shown(words, said)}' is no name. {QUOTE_IT}")
         if len(words) > 1 and not may_be_phrase and (low[0] in VERBS or _THIRD_PERSON & {*words}):
@@ -263,13 +269,16 @@ def _meant(word: str, said: Said) -> list[Ref]:
 
 
 def _ref(words: list[str], said: Said) -> Ref:
-    if [word.casefold() for word in words[:1]] == ["the"]:
-        words = words[1:]
+    has_article = words[:1] != [] and words[0].casefold() == "the"
+    words = words[1:] if has_article else words
     label, rest = label_words(words, is_known=False)
     if label:
         if rest[:1] and rest[0].casefold() in {"called", "named", ":"}:
             rest = rest[1:]
         return Ref(named(rest, said, is_new=False), label_of(label.split(), said))
+    if len(words) > 1 and words[-1].islower() and words[-1] in LABELS and (has_article or _is_capital(*words[:-1])):
+        # 'the Launch task' is the task Launch.
+        return Ref(named(words[:-1], said, is_new=False), label_of(words[-1:], said))
     key = named(words, said, is_new=False)
     reference = _REFERENCE.fullmatch(key) if mark_of(words, said) is None else None
     if reference is not None and is_name(reference[1]):
@@ -283,7 +292,7 @@ def _ref(words: list[str], said: Said) -> Ref:
 # Labels, properties, relationships.
 
 
-_NO_LABEL = _PARTICLES | FUNCTION_WORDS | VERBS | _words("first last next latest newest oldest top second third new old open done")
+_NO_LABEL = _PARTICLES | FUNCTION_WORDS | VERBS | _WHICH | _words("top new old open done")
 
 
 def label_words(words: list[str], *, is_known: bool) -> tuple[str, list[str]]:
