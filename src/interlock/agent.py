@@ -11,6 +11,7 @@ from interlock.adapters.models.rules import Rules
 from interlock.contract import Graph
 from interlock.engine.messages import NativeField
 from interlock.errors import ContractError, Problem
+from interlock.providers.provider import Provider
 from interlock.reply import Reply
 from interlock.runtime.subgraph import Subgraph
 from interlock.verification.invariants import Invariant
@@ -33,6 +34,7 @@ class Agent:
     empty is refused unless it `answers_empty`. `follow` returns the input of a turn that follows at once after one that
     succeeded, from the state that it left, or None. `abort` is the answer that gives up a turn that waits for a person: with it,
     a new input ends the waiting turn.
+    `providers` make the adapters of capabilities that the library does not provide, or provides in another way.
     `native` says which fields look like LangChain's messages in a graph that is handed out.
     """
 
@@ -55,6 +57,7 @@ class Agent:
     native: Mapping[str, NativeField] = field(default_factory=dict[str, NativeField])
     follow: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None = None
     abort: str | None = None
+    providers: Sequence[Provider] = ()
 
     def __post_init__(self) -> None:
         strangers = [(graph, name) for graph in self.entries.values() for name in self.keeps if name not in graph.state.fields]

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
-__all__ = ["SecretIfLong", "SecretUrl", "find_secrets"]
+__all__ = ["SecretIfLong", "SecretUrl", "find_secrets", "without_password"]
 
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^:/@]*:([^@]*)@", re.IGNORECASE)
 _SHORTEST = 8  # characters
@@ -22,6 +22,11 @@ class SecretUrl(SecretStr):
 
 class SecretIfLong(SecretStr):
     """A value that is often a key and sometimes a flag such as `1`. It is secret if it has at least 8 characters."""
+
+
+def without_password(url: str) -> str:
+    """Return a URL that can be shown: without the user and password, and without the query, which may have a password too."""
+    return re.sub(r"://.*@", "://...@", url.partition("?")[0])
 
 
 def find_secrets(value: object) -> Iterator[Any]:

@@ -21,6 +21,7 @@ from interlock.adapters.people import answering
 from interlock.adapters.system import SystemIds
 from interlock.agent import Agent
 from interlock.capabilities import Ids
+from interlock.capabilities.graph_store import GraphStore
 from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
 from interlock.errors import (
@@ -37,8 +38,8 @@ from interlock.errors import (
     StoreUnavailable,
     TurnCancelled,
 )
-from interlock.grants import Grants
 from interlock.input import check_characters, check_session, check_sink, check_size, check_text
+from interlock.providers.resolver import Providers
 from interlock.reply import Reply
 from interlock.runtime.budget import Limits
 from interlock.runtime.events import EventQueue
@@ -114,8 +115,8 @@ class Interlock:
         if settings is not None and not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance] - see `_chosen`
             raise SettingsInvalid(f"Settings are given as 'Settings', not as a '{type(settings).__name__}'.")
         self.settings = settings or read_settings()
-        self._grants = Grants(self.settings, grants or {})
-        problems = self._grants.problems()
+        self._providers = Providers(self.settings, grants or {})
+        problems = self._providers.problems()
         if problems:
             raise ContractError(problems)
         self._ids = cast("Ids", (grants or {}).get(Ids, SystemIds()))
@@ -136,7 +137,7 @@ class Interlock:
 
     async def close(self) -> None:
         """Release what was opened: connections, a model in memory."""
-        await self._grants.close()
+        await self._providers.close()
 
     async def run(
         self,
@@ -337,7 +338,7 @@ class Interlock:
 
     async def property_graph(self, session: str, *, limit: int = 100) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
         """Return the nodes and the edges of the property graph that a session works on, so many nodes of it at most."""
-        store, name = self._grants.graphs(), check_session(session)
+        store, name = self._providers.adapter(GraphStore), check_session(session)
         nodes = await store.nodes(name, limit=limit)
         return nodes, await store.edges(name, limit=MAX_EDGES)
 
@@ -350,7 +351,7 @@ class Interlock:
         await self._kept_graphs().delete(session)
 
     def _kept_graphs(self) -> Any:
-        store = self._grants.graphs()
+        store = self._providers.adapter(GraphStore)
         if not hasattr(store, "graphs") or not hasattr(store, "delete"):
             raise StoreUnavailable(f"'{type(store).__name__}' cannot list or delete its graphs.")
         return store
@@ -450,7 +451,7 @@ class Interlock:
 
     def _gate(self, agent: Agent, graph: Graph, *, lets_out: bool = True, inside: tuple[Graph, ...] = ()) -> Gate:
         """Make the gate of a graph, and everything of the graphs that stand behind its capabilities."""
-        behind = self._grants.subgraphs(agent, graph.capabilities)
+        behind = self._providers.subgraphs(agent, graph.capabilities)
         inside = (*inside, graph)
         problems = [problem for capability, subgraph in behind.items() for problem in subgraph_problems(graph, capability, subgraph)]
         if any(subgraph.graph in inside for subgraph in behind.values()):
@@ -467,9 +468,9 @@ class Interlock:
                 shut = self._gate(agent, inner, lets_out=False, inside=inside)
                 prepared = _Ready(shut, self._compiled(inner, shut))
             ready[capability] = ReadySubgraph(subgraph, prepared.gate, prepared.compiled)
-        composed = self._grants.composed(agent, graph.capabilities, is_open=lets_out)
+        composed = self._providers.composed(agent, graph.capabilities, replaying=not lets_out)
         plain = tuple(one for one in graph.capabilities if one not in behind and one not in composed)
-        return Gate(graph, self._grants.of(agent, plain) if lets_out else None, subgraphs=ready, composed=composed)
+        return Gate(graph, self._providers.adapters(agent, plain) if lets_out else None, subgraphs=ready, composed=composed)
 
     def _admit(
         self, agent: str | Graph | Agent, given: str | Mapping[str, Any], *, session: str | None, role: str | None, turn: str
@@ -508,7 +509,7 @@ class Interlock:
         """Find what outlives a turn, for an agent that keeps something."""
         if not agent.keeps:
             return None
-        store = self._grants.kept(order.graph, gate.fingerprint) if is_open else None
+        store = self._providers.session_state(order.graph, gate.fingerprint) if is_open else None
         return KeptSession(order.graph, agent.keeps, store, session=order.session, turn=order.turn)
 
     def _checked(self, given: str | Mapping[str, Any], *, may_be_empty: bool) -> str | Mapping[str, Any]:

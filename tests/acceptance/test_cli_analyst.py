@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.checkup import Check, check_up
+from interlock.doctor import Check, examine
 from interlock.settings import read_settings
 from tests.support.person import Person
 
@@ -176,7 +176,7 @@ def test_what_describes_the_analyst_fits_on_100_columns(sit_down: Callable[..., 
 
 
 async def look(folder: Path, **settings: object) -> dict[str, Check]:
-    return {check.what: check async for check in check_up(read_settings(data_dir=folder, engine="direct", **settings))}
+    return {check.what: check async for check in examine(read_settings(data_dir=folder, engine="direct", **settings))}
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:

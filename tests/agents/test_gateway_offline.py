@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.adapters.files.demo import open_base
 from interlock.agents.gateway.commands import Command, parse_command
+from interlock.agents.gateway.demo import open_base
 from interlock.agents.gateway.offline import GatewayRules
 from interlock.capabilities import Message, ModelReply, Tool
 from interlock.engine import EngineName
@@ -112,7 +112,7 @@ async def test_the_demo_files_are_made_once_and_for_their_owner_alone(engine: En
 
 
 MAKE = (
-    "import sys; from pathlib import Path; from interlock.adapters.files.demo import open_base; open_base(None, folder=Path(sys.argv[1]))"
+    "import sys; from pathlib import Path; from interlock.agents.gateway.demo import open_base; open_base(None, folder=Path(sys.argv[1]))"
 )
 
 

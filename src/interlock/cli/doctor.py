@@ -10,9 +10,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from interlock.checkup import Check, check_up
 from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
 from interlock.cli.target import ModelOption
+from interlock.doctor import Check, examine
 from interlock.settings import Settings, read_settings
 
 __all__ = ["doctor"]
@@ -34,7 +34,7 @@ def doctor(
 
 async def _look(settings: Settings, *, quiet: bool) -> list[Check]:
     checks: list[Check] = []
-    async for check in check_up(settings):
+    async for check in examine(settings):
         checks.append(check)
         if not quiet:
             _show(check)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from interlock.adapters.models.scripted import ScriptedModel
 from interlock.capabilities.graph_store import Edge, Node
 from interlock.capabilities.model import Model
 from interlock.contract import Graph
@@ -14,7 +15,6 @@ from interlock.runtime.events import Event, Sink
 from interlock.runtime.turn import TurnResult
 from interlock.testing.played import Played, as_graph
 from interlock.testing.scenes import Graphed, Kind, Scene, Turn
-from interlock.testing.scripted import ScriptedModel
 from interlock.testing.switched import SwitchedModel
 
 __all__ = ["App", "OpenApp", "Play", "Stage"]

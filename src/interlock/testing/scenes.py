@@ -20,10 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from interlock.adapters.models.replies import ReplyLine, Scripted, scripted
 from interlock.errors import SettingsInvalid
 from interlock.settings import Settings
 from interlock.testing.media import MEDIA
-from interlock.testing.replies import ReplyLine, Scripted, scripted
 
 __all__ = ["ANYTHING", "Expected", "Graphed", "Kind", "Scene", "Script", "Turn", "Used", "load_scenes"]
 

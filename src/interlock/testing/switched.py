@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from interlock.adapters.models.scripted import ScriptedModel
 from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool
-from interlock.testing.scripted import ScriptedModel
 
 __all__ = ["SwitchedModel"]
 

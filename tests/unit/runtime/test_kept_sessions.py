@@ -19,7 +19,7 @@ from interlock.capabilities import Ids
 from interlock.contract import Secret
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InterlockError, SessionBusy, StateConflict, StoreFull, StoreUnavailable
-from interlock.grants import Grants
+from interlock.providers.resolver import Providers
 from interlock.reply import Fault, Reply
 from interlock.runtime.events import Event
 from interlock.runtime.sessions import Kept
@@ -211,7 +211,7 @@ def app(monkeypatch: pytest.MonkeyPatch, notebook: Notebook, agents: dict[str, A
     def kept(*_: object) -> Notebook:
         return notebook
 
-    monkeypatch.setattr(Grants, "kept", kept)
+    monkeypatch.setattr(Providers, "session_state", kept)
 
     def make(engine: EngineName, work: Work | None = None, **settings: Any) -> Interlock:
         return Interlock(Settings(engine=engine, **settings), grants={Hands: work or Work(), Ids: CountingIds()})

@@ -13,6 +13,7 @@ from interlock.agents.analyst.invariants import INVARIANTS
 from interlock.agents.analyst.native import NATIVE
 from interlock.agents.analyst.nodes import is_useful
 from interlock.agents.analyst.offline import AnalystRules
+from interlock.agents.analyst.providers import PROVIDERS
 from interlock.agents.analyst.state import Ai
 from interlock.reply import Reply
 
@@ -52,6 +53,7 @@ agent = Agent(
     keeps=("messages", "summary", "session_id", "user_id", "owner", "seen", "sources", "tokens_used", "start_time"),
     partial=_partial,
     native=NATIVE,
+    providers=PROVIDERS,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

@@ -10,6 +10,7 @@ from interlock.agent import Agent
 from interlock.agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 from interlock.agents.desk.invariants import INVARIANTS
 from interlock.agents.desk.offline import DeskRules
+from interlock.agents.desk.providers import PROVIDERS
 from interlock.agents.desk.roles import GIVEN_UP
 from interlock.agents.desk.session import SessionState
 from interlock.errors import InputSchema
@@ -47,6 +48,7 @@ agent = Agent(
     has_sessions=True,
     pauses=True,
     abort=GIVEN_UP,
+    providers=PROVIDERS,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

@@ -10,6 +10,7 @@ from interlock.agent import Agent
 from interlock.agents.gateway.graph import SUBGRAPHS, admin_graph, user_graph
 from interlock.agents.gateway.invariants import INVARIANTS
 from interlock.agents.gateway.offline import GatewayRules
+from interlock.agents.gateway.providers import PROVIDERS
 from interlock.reply import Reply
 
 __all__ = ["agent"]
@@ -31,6 +32,7 @@ agent = Agent(
     answers_empty=True,
     offline=GatewayRules(),
     subgraphs=SUBGRAPHS,
+    providers=PROVIDERS,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

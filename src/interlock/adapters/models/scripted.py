@@ -1,4 +1,4 @@
-"""A model that says what a test wants it to say."""
+"""A model that follows a script: for tests, and for `scripted:FILE`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from interlock.adapters.models.replies import SCRIPTED, ReplyLine, Scripted, scripted
 from interlock.adapters.models.rules import in_pieces
 from interlock.capabilities.backend import ModelRequest, ModelResponse
 from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool, joined
 from interlock.errors import ModelOutputInvalid, SettingsInvalid
-from interlock.testing.replies import SCRIPTED, ReplyLine, Scripted, scripted
 
 __all__ = ["Scripted", "ScriptedModel"]
 

@@ -1,0 +1,90 @@
+"""`interlock doctor`: what is configured, what can be reached, what is missing and how to get it.
+
+The providers of the library and of every agent say for themselves what they find. Here is what belongs to no provider.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import SecretStr
+
+from interlock.agent import Agent
+from interlock.errors import InterlockError
+from interlock.providers.provider import Check
+from interlock.providers.resolver import Providers
+from interlock.providers.stores import check_session_state
+from interlock.secrets import without_password
+from interlock.settings import Settings
+from interlock.wiring import AGENTS, load_agent
+
+__all__ = ["Check", "examine"]
+
+PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "pydantic", "pillow")
+PATIENCE = 5.0  # seconds for a server to answer
+
+
+async def examine(settings: Settings) -> AsyncIterator[Check]:
+    """Look at everything, one thing after the other. Nothing is changed by looking."""
+    yield Check(what="python", state="ok", found=f"{platform.python_version()}, interlock {importlib.metadata.version('interlock')}")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    yield Check(what="packages", state="ok", found=versions)
+    yield _check_settings(settings)
+    yield _check_folder(settings.folder)
+    quick = settings.model_copy(update={"max_call_seconds": PATIENCE, "graph_seconds": PATIENCE})
+    providers = Providers(quick, {})
+    async for check in providers.check():
+        yield check
+    yield await check_session_state(quick)
+    yield _check_tracing()
+    for name in AGENTS:
+        try:
+            agent = load_agent(name)
+        except InterlockError as error:
+            yield Check(what=f"agent {name}", state="broken", found=error.message)
+            continue
+        yield _check_agent(agent)
+        async for check in providers.check(agent.providers, agent):
+            yield check
+
+
+def _check_settings(settings: Settings) -> Check:
+    changed = {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
+    shown = ", ".join(f"{name} = {_shown(value)}" for name, value in changed.items())
+    file = "interlock.toml is read" if Path("interlock.toml").exists() else "no interlock.toml here"
+    return Check(what="settings", state="ok", found=f"{file}; {shown or 'all as they come'}")
+
+
+def _shown(value: object) -> str:
+    """Write a setting; of one with parts only their names, because a part may be a key."""
+    if isinstance(value, SecretStr):
+        return "set"
+    return ", ".join(cast("dict[str, Any]", value)) if isinstance(value, dict) else without_password(str(value))
+
+
+def _check_folder(folder: Path) -> Check:
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return Check(what="data", state="broken", found=f"{folder} cannot be written", fix="set INTERLOCK_DATA_DIR to a folder of yours")
+    return Check(what="data", state="ok", found=f"{folder}{'' if folder.exists() else ' (made when it is needed)'}")
+
+
+def _check_tracing() -> Check:
+    if importlib.util.find_spec("opentelemetry.sdk") is None:
+        return Check(what="tracing", state="off", found="no OpenTelemetry SDK", fix="pip install opentelemetry-distro and configure it")
+    is_set_up = "opentelemetry.sdk.trace" in sys.modules
+    found = "an OpenTelemetry SDK is installed" + ("" if is_set_up else "; spans go where it is configured to send them")
+    return Check(what="tracing", state="ok", found=found)
+
+
+def _check_agent(agent: Agent) -> Check:
+    graphs, nodes = len(agent.graphs), sum(len(graph.nodes) for graph in agent.graphs)
+    found = f"{graphs} graph{'' if graphs == 1 else 's'}, {nodes} nodes, every contract holds"
+    return Check(what=f"agent {agent.name}", state="ok", found=found)
