@@ -557,7 +557,7 @@ def test_any_conversation_is_summarised_within_bounds(before: str, conversation:
 async def test_nonsense_and_attacks_end_in_an_honest_answer(engine: EngineName, folder: Path):
     honest = (
         "I could not find this out",
-        "I could not find this in the shop's handbook",
+        "I could not find a page of the shop's handbook",
         "I answer questions about the demo shop's data by rules",
         "I cannot help with this",
         "I did not understand",

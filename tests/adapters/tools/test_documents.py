@@ -140,7 +140,23 @@ async def test_a_model_is_told_what_it_searches(tmp_path: Path):
     (help_,) = (tool for tool in await open_tools(tmp_path).offered("support") if tool.name == "knowledge_base.search")
     assert search.description.startswith("Search the company's handbook of data")
     assert help_.description.startswith("Search the help articles of the shop")
-    assert search.parameters == help_.parameters
+    properties: Any = search.parameters["properties"]
+    assert properties.keys() == {"query", "titled"}
+    assert search.parameters["required"] == help_.parameters["required"] == ["query"]
+
+
+async def test_a_page_that_only_mentions_a_word_is_not_about_it(tmp_path: Path):
+    tools = open_tools(tmp_path)
+
+    async def titles(query: str, *, titled: bool) -> list[str]:
+        found: Any = (await tools.run("analyst", ToolRequest(tool="search", args={"query": query, "titled": titled}))).result
+        return [one["title"] for one in found["documents"]]
+
+    assert (await titles("emails", titled=False))[0] == "New and returning customers"
+    assert await titles("emails", titled=True) == []
+    assert await titles("last order", titled=True) == []
+    assert (await titles("shipping cost", titled=True))[0] == "Delivery charges and shipping fees"
+    assert (await titles("card numbers stored", titled=True))[0] == (await titles("card numbers stored", titled=False))[0]
 
 
 async def test_documents_of_ones_own_take_the_place_of_ours_and_not_of_the_articles(tmp_path: Path):

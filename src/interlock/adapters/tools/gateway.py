@@ -311,7 +311,9 @@ def _one_tool(tool: Any) -> OneTool:
 
 
 def _searching(name: str, folder: Path, path: Path | None, collection: Collection) -> FunctionTool:
-    return FunctionTool(name, Knowledge(folder, path=_given(path), collection=collection).search, description=collection.description)
+    knowledge = Knowledge(folder, path=_given(path), collection=collection)
+    search = knowledge.look_up if collection is DOCUMENTS else knowledge.search
+    return FunctionTool(name, search, description=collection.description)
 
 
 def _given(path: Path | None) -> Path | None:

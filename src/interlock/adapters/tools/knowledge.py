@@ -36,6 +36,7 @@ MAX_BYTES = 1024 * 1024
 _FORMAT = b"1"  # of the index: with another one it is built anew
 _MAX_WORDS = 16  # of a question are looked for
 _ENOUGH, _ENOUGH_WEIGHED = 0.5, 0.65  # of the weight of all words, which an article has to have
+_SEVERAL = 3  # words that say what is asked without one in a title
 _TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
 _HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
 
@@ -45,6 +46,7 @@ SELECT article, title, text, rowid IN (SELECT rowid FROM passages WHERE passages
 ORDER BY named DESC, bm25(passages, {_TITLE}, {_TEXT}), rowid"""  # noqa: S608 - numbers of ours
 
 Query = Annotated[str, Field(max_length=2000, description="what to find out, in a few words")]
+Titled = Annotated[bool, Field(description="whether to find only documents that are about the query by their title")]
 _Seen = tuple[tuple[str, int, int], ...]
 
 
@@ -111,8 +113,12 @@ class Knowledge:
 
     def search(self, query: Query) -> dict[str, JsonValue]:
         """Search: the title and the best passage of those texts that have most words of the query."""
+        return self.look_up(query)
+
+    def look_up(self, query: Query, titled: Titled = False) -> dict[str, JsonValue]:  # noqa: FBT002 - an argument of a tool
+        """Search as `search` does, or only for texts whose title says that they are about it."""
         asked = self._asked(query)[:_MAX_WORDS]
-        count, found = self._look(asked) if asked else (0, [])
+        count, found = self._look(asked, titled=titled) if asked else (0, [])
         return {"query": query, "count": count, f"{self._collection.one}s": found}
 
     def _asked(self, query: str) -> list[str]:
@@ -120,14 +126,14 @@ class Knowledge:
         asked = content(query)
         return [word for word in asked if word not in DEFINING] or asked if self._collection.weighs_words else asked
 
-    def _look(self, asked: Sequence[str]) -> tuple[int, list[JsonValue]]:
+    def _look(self, asked: Sequence[str], *, titled: bool) -> tuple[int, list[JsonValue]]:
         what = self._collection.what
         with translated(self._articles, what):
             fingerprint = self._fingerprint()
         if not self._is_current(fingerprint):
             build(self._index, what=what, fill=lambda connection: _fill(connection, fingerprint, self._read()))
         with reading(self._index, what=what) as connection:
-            return _found(connection, asked, self._collection)
+            return _found(connection, asked, self._collection, is_titled=titled)
 
     def _fingerprint(self) -> str:
         """Tell one content of the folder from another; the files are read only if one of them looks changed."""
@@ -170,13 +176,15 @@ class Knowledge:
             yield _article(file.relative_to(self._articles).with_suffix("").as_posix(), text)
 
 
-def _found(connection: sqlite3.Connection, asked: Sequence[str], collection: Collection) -> tuple[int, list[JsonValue]]:
+def _found(connection: sqlite3.Connection, asked: Sequence[str], collection: Collection, *, is_titled: bool) -> tuple[int, list[JsonValue]]:
     """Find the articles that are about what is asked, the best first, each with its best passage and the words that it lacks."""
     # Words are letters and digits only, and quoted: what FTS5 takes for syntax never reaches it.
     quoted, weighs = [f'"{word}"' for word in asked], collection.weighs_words
     having = [_articles(connection, word) for word in quoted]
     ((total,),) = connection.execute("SELECT COUNT(DISTINCT article) FROM passages")
     scores = _relevant(having, total, weighs=weighs)
+    if is_titled:
+        scores = {article: score for article, score in scores.items() if article in _in_title(connection, quoted, having, total)}
     if collection.relevance:
         titled = _articles(connection, f"title : ({' OR '.join(quoted)})")
         scores = {article: scores[article] for article in scores.keys() & _to_the_point(having, total, titled, collection.relevance)}
@@ -209,6 +217,20 @@ def _relevant(having: Sequence[set[str]], total: int, *, weighs: bool) -> dict[s
         for article in articles:
             scores[article] += weight
     return {article: score for article, score in scores.items() if score >= weights * (_ENOUGH_WEIGHED if weighs else _ENOUGH)}
+
+
+def _in_title(connection: sqlite3.Connection, quoted: Sequence[str], having: Sequence[set[str]], total: int) -> set[str]:
+    """Find the articles whose title has half of what is asked, rare words counting more. A page may mention it and be on something else.
+
+    A page that has all of several words is taken to be about them, whatever its title.
+    """
+    weights = [math.log((total + 1) / (len(articles) + 0.5)) for articles in having]
+    met: defaultdict[str, float] = defaultdict(float)
+    for word, weight in zip(quoted, weights, strict=True):
+        for article in _articles(connection, f"title : {word}"):
+            met[article] += weight
+    complete = set[str].intersection(*having) if len(having) >= _SEVERAL else set[str]()
+    return {article for article, weight in met.items() if weight >= sum(weights) / 2} | complete
 
 
 def _articles(connection: sqlite3.Connection, match: str) -> set[str]:

@@ -91,14 +91,17 @@ def figures(reading: Reading) -> list[Figure]:
     """Make the queries of a reading, one for each part of it. Raises CannotRead where a figure would be another one than is asked for."""
     if reading.left:
         raise CannotRead(_not_understood(reading))
+    if reading.is_tangled:
+        raise CannotRead(_tangled(reading))
     reading, notes = _with_years(reading), reading.notes
     if reading.listed is not None or reading.counted is not None:
         return [_listing(reading)]
-    measures = reading.measures
-    if not measures and reading.judged and reading.groups:
+    measures: tuple[Measure, ...] = reading.measures
+    if not measures and reading.judged not in {"", "top"} and reading.groups and reading.groups != ("order",):
         raise CannotRead(f"{reading.judged.capitalize()} by what? For example by revenue, orders or units sold. I know {FIGURES}.")
     if not measures and reading.top is not None and reading.groups:
         measures = ("revenue",)
+        notes = (*notes, "You did not say by which figure: this is by revenue.")
     elif not measures and reading.bought and reading.filters:
         measures = ("units",)
     if not measures:
@@ -135,11 +138,19 @@ def _as_rate(reading: Reading) -> Reading:
 
 
 def _counting(asked: Measure, reading: Reading) -> tuple[str, ...]:
-    if asked == "customers" and reading.measures == ("buyers",) and not reading.bought:
-        return ("I count customers who placed an order in that time or of that kind.",)
-    if any(one.group == "status" and "shipped" in one.values and not one.is_not for one in reading.filters):
-        return ("'shipped' is the status of orders that are on their way: those that were delivered since are not in it.",)
-    return ()
+    """Say what a figure counts, where that is not the only thing that the question could mean."""
+    [measure] = reading.measures
+    stated = {value for one in reading.filters if one.group == "status" and not one.is_not for value in one.values}
+    notes: list[str] = []
+    if asked == "customers" and measure == "buyers" and not reading.bought:
+        notes.append("I count customers who placed an order in that time or of that kind.")
+    if asked == "products" and measure == "units":
+        notes.append("I count the units that were sold, not how many different products.")
+    if "shipped" in stated:
+        notes.append("'shipped' is the status of orders that are on their way: those that were delivered since are not in it.")
+    if stated - {"processing"} and reading.periods:
+        notes.append("The time is that of the order, not that of its delivery, return or cancellation.")
+    return tuple(notes)
 
 
 def _with_years(reading: Reading) -> Reading:
@@ -172,11 +183,16 @@ def _separate(reading: Reading) -> list[Reading]:
         return [reading]
     groups = list(reading.groups)
     for one in reading.filters:
-        if len(one.values) > 1 and not one.is_not and one.group not in groups:
+        if len(one.values) > 1 and not one.is_not and one.group not in groups and not reading.is_sum:
             groups.append(one.group)  # pyright: ignore[reportArgumentType] - filters are of groups
     if reading.top is not None and len(groups) > 1:
         raise CannotRead(f"{_TOO_FINE} Which one shall it be: {', '.join(groups)}?")
     reading = replace(reading, groups=tuple(groups))
+    if reading.is_sum and len(reading.periods) > 1:
+        whole = _contiguous(reading.periods)
+        if whole is None:
+            raise CannotRead("I can count periods together only if they follow one another. Which ones do you mean?")
+        reading = replace(reading, periods=(whole,))
     if len(reading.periods) > 1 and groups:
         return [replace(reading, periods=(one,)) for one in reading.periods]
     return [reading]
@@ -198,6 +214,7 @@ def _figure(reading: Reading, notes: tuple[str, ...]) -> Figure:
 
 def _check(measure: Measure, reading: Reading) -> None:
     """Refuse what the tables do not have, or what is not one figure."""
+    _check_meaning(measure, reading)
     groups, filtered = set(reading.groups), {one.group for one in reading.filters}
     allowed: set[str] | None = None
     if measure in {"idle", "signups"}:
@@ -221,6 +238,19 @@ def _check(measure: Measure, reading: Reading) -> None:
         raise CannotRead(f"That would be one for each {reading.groups[0]}. By which figure? I know {FIGURES}.")
     if {"customer", "order"} & groups and reading.top is None:
         raise CannotRead("There are thousands of those. Do you mean the top few, for example the top 10 customers by revenue?")
+
+
+def _check_meaning(measure: Measure, reading: Reading) -> None:
+    """Ask back where a figure could be meant in two ways."""
+    is_unwanted = measure in {"returns", "cancellations"} or any(one.group == "status" for one in reading.filters)
+    if reading.judged in {"best", "worst", "strongest", "weakest", "poorest"} and is_unwanted:
+        raise CannotRead(f"By '{reading.judged}', do you mean the highest or the lowest figure? Please say which of them.")
+    mixed = any(one.group == "category" and len(one.values) > 1 and not one.is_not for one in reading.filters)
+    if mixed and measure in {"orders", "buyers"}:
+        raise CannotRead(
+            "One order can have goods of several categories, so it is not clear which ones to count. "
+            "Do you want one category at a time, all by category, or units sold?"
+        )
 
 
 def _check_share(measure: Measure, reading: Reading) -> None:
@@ -364,6 +394,17 @@ def _said(one: Filter) -> str:
     if one.values in {("*",), ("",)}:
         return "with a coupon" if (one.values == ("*",)) != one.is_not else "without a coupon"
     return f"{'not ' if one.is_not else ''}{' and '.join(one.values)}"
+
+
+def _tangled(reading: Reading) -> str:
+    values = [_said(one) for one in reading.filters] + [one.label for one in reading.periods]
+    names = [*(_SELECTED[one][2].lower() for one in reading.measures), *reading.groups, *values]
+    known = f": {', '.join(names)}" if names else ""
+    return (
+        f"I know the words of this question{known}, but not what they mean together, and I do not guess. "
+        "Could you put it in another way? For example: how many orders in Spain in 2025; "
+        "revenue by country; which city has the highest revenue; top 5 products by units sold."
+    )
 
 
 def _not_understood(reading: Reading) -> str:

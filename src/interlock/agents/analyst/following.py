@@ -21,21 +21,21 @@ _PLACES, _GOODS = frozenset({"country", "city"}), frozenset({"category", "produc
 
 def continues(before: Reading, reading: Reading, part: str) -> bool:
     """Tell whether it is said in the light of the question before it: a whole new question is not, unless it says so."""
-    if reading.left or not (reading.narrows or reading.has_figure):
-        return False
-    if not reading.narrows and re.match(r"now\b", part, re.IGNORECASE):
+    if reading.is_unclear or not (reading.narrows or reading.has_figure):
         return False
     if reading.refers:
         return not _ALL.search(part)
     if reading.measures and not reading.narrows and not before.has_figure:
         return not ASKING.match(part)  # the figure that was asked back for
-    return not reading.is_whole
+    return reading.is_fragment
 
 
 def followed_up(before: Reading, now: Reading) -> Reading:
     """Read a question in the light of the one before it: what it does not say stays as it was."""
     kept = [one for one in before.filters if not any(_replaces(new.group, one.group) for new in now.filters)]
-    made = replace(before, filters=(*kept, *now.filters), left=now.left, notes=now.notes, meant=now.meant, refers=False)
+    made = replace(
+        before, filters=(*kept, *now.filters), left=now.left, is_tangled=now.is_tangled, notes=now.notes, meant=now.meant, refers=False
+    )
     if now.periods:
         made = replace(made, periods=tuple(_in_light(before.periods, one) for one in now.periods))
     if now.has_figure:

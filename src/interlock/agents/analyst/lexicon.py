@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Literal
 
-__all__ = ["DATA", "FIGURES", "GROUPINGS", "PHRASES", "SIGNUPS", "UNTOLD", "Group", "Measure", "Phrases"]
+__all__ = ["DATA", "FIGURES", "GROUPINGS", "PHRASES", "SIGNUPS", "Group", "Measure", "Phrases"]
 
 Measure = Literal[
     "revenue",
@@ -62,8 +62,8 @@ _MEASURES: dict[Measure, str] = {
     "revenue figures|sales figures|sales numbers|order value|total order value|value of orders|sales volume|how much did we sell|"
     "how much did we earn|how much did we make|how much have we sold|how much have we earned|how much have we made|how much was sold|"
     "how much money did we make|how much money did we earn|how much money have we made|money did we make|money did we earn|"
-    "spend|spent|spending|how much did we take|did we turn over|how much did we turn over|we sold for|how much was earned|how much money came in",
-    "net": "net revenue|net revenues|net sales|net turnover|net earnings|net income",
+    "spend|spends|spent|customer spending|how much did we take|did we turn over|how much did we turn over|we sold for|how much was earned|how much money came in",
+    "net": "net revenue|net revenues|net sales|net turnover",
     "average": "average order value|average order size|average order|average basket value|average basket|average basket size|aov|mean order value|"
     "average value of an order|average value per order|average revenue per order|revenue per order|sales per order|mean basket|"
     "average order amount|average spend per order|spend per order|spent per order|avg order value|avg order|avg basket|average purchase value|average cart value|"
@@ -78,7 +78,7 @@ _MEASURES: dict[Measure, str] = {
     "customers never ordered|customers have never ordered|customers who have never ordered|customers who never bought|customers never bought|"
     "customers have no orders|customers who did not order anything|customers have not ordered anything|customers without any orders|"
     "customers who never bought anything|customers never ordered anything|customers have never ordered anything|customers have never bought anything",
-    "products": "articles|skus|different products",
+    "products": "articles|skus",
     "basket": "items per order|units per order|products per order|average basket items|average number of items per order|average items per order|"
     "average units per order|pieces per order",
     "returns": "return rate|returns rate|rate of returns|share of returned orders|percentage of returned orders|share of returns|"
@@ -172,16 +172,16 @@ _WORKING: dict[str, str] = {
     "versus": "vs|versus|vs.|compared to|compared with|compare|comparing|comparison|against|in comparison to|in comparison with|more|fewer|less|than|better|worse|"
     "higher|lower|relative to|comparison of|side by side",
     "not": "not|excluding|except|except for|without|other than|outside|outside of|excl|apart from|but not|minus|not in|leaving out|ignoring",
-    "since": "since|starting|beginning|starting in|starting from|from the start of",
+    "since": "since|starting in|starting from|beginning in|from the start of",
     "from": "from|between",
     "to": "to|until|till|through|thru|up to|-|up until",
     "before": "before|prior to|earlier than",
     "after": "after|later than",
     "change": "go up|went up|gone up|going up|goes up|go down|went down|gone down|going down|goes down|growth|change|increase|decrease|difference|grow|grew|grown|changed|increased|decreased|growth rate|drop|dropped|fall|fell|rise|rose|decline|declined",
     "share": "share|shares|percentage|proportion|percent|%",
-    "which": "which|what|who is our|who are our|who is the|who are the",
+    "which": "which|what|who",
     "list": "list|name|list all|all the|show all|all",
-    "count": "how many|number of|count|count of|how many different",
+    "count": "how many|number of|count|count of",
     "amount": "how much|how much money",
     "sold": "buys|sold|sell|sells|selling|bought|buy|purchased|purchase|shift",
     "ordered": "ordered|placed|place|placed an order|made an order|made a purchase|have ordered|who ordered|have bought|bought something|bought anything|"
@@ -201,16 +201,40 @@ _TOPS_OF_UNITS = {
 }
 _TOPS_OF_PRICE = {"desc": "most expensive|priciest|dearest|highest priced", "asc": "cheapest|least expensive|lowest priced"}
 
-# Words that change nothing about which figure is meant.
-UNTOLD = frozenset(
-    """
-    a actually about again also altogether am an analyst anyway are as at be been being bit came can come comes coming company could data demo did do does
-    doing done display during entire euro euros eur exactly fetch figure figures find for gave generate generated get give gimme gives going good got had happened
-    has have having hello help hey hi how i if in instead into is just kindly know let lets like look looking looks made make makes many may maybe me mean much my
-    need needed numbers of oh ok okay on only our out output over overall perhaps please pls plz provide pull put quick quickly really report right same see seen shop
-    should show shown so some somebody something stats statistics still sum tell thank thanks the their then time times together too total totals totally us
-    value values via want wanted was way we well were whole will wish with within wonder wondering would you your whats question questions receive received brings bring brought generates generating reached achieved amount amounts number count far
-    """.split()  # noqa: SIM905 - a list of it would take a screen
+# Words that change nothing about which figure is meant, by the place that they may have in a question (see shapes.py).
+_NEUTRAL: dict[str, str] = {
+    "": "please|pls|plz|kindly|a|an|the|our|your|total|totals|overall|actually|exactly|really|just tell me|tell|tell me|tell us|i want|i want to know|"
+    "i want to see|we want to know|i need|i need to know|i would like|i would like to know|i would like to see|i d like|i like to know|i wonder|"
+    "i am wondering|wondering|let me know|do you know|may i know|can i know|can you|could you|would you|can you please|could you please|"
+    "i am looking for|looking for|i am interested in|quick question|question|hey|hi|hello|ok|okay|so|well|thanks|thank you|so far|for me|for us|"
+    "to me|roughly|approximately|any idea|do you happen to know|help me find|help me find out|find out|i have to know|we need to know|we need|right now|"
+    "in total|in all|altogether|oh|hm|can we|could we|perhaps|maybe|whole|entire|in the shop|the company|of the company|"
+    "hmm|quickly|my boss wants to know|the boss wants to know|boss wants to know|they want to know|wants to know|in our shop|the shop|the data|in the data|was wondering|i was wondering|if you could|if you can|analyst|of ours|up to now|to date|until now",
+    "SHOW": "show|show me|show us|give|give me|give us|gimme|get me|display|see|let me see|can i see|could i see|fetch|pull|provide|send me|"
+    "can i get|can i have|could i get|could i have|may i see|can you show me|could you show me|print|report|need|want|let us see|lets see",
+    "BE": "is|are|was|were|be|been|s|re|whats",
+    "HAVE": "have|has|had|got",
+    "DO": "do|does|did",
+    "WE": "we|you",
+    "GET": "get|gets|receive|received|take|see|process|handle",
+    "MAKE": "make|makes|made|bring|brings|brought|generate|generates|generated|bring in|brings in|brought in|achieve|achieved|reach|reached|give|gives|gave|"
+    "contribute|contributed",
+    "COME": "come|comes|came|coming|came in|come in|came through|come through|comes through|came via|came by|come by|came by way of",
+    "IN": "in|still in|of|for|with|on|at|during|within|via|over|about|into|in the year|for the year|of the year|in year|among|amongst|as of|regarding|as for",
+    "HOW": "how",
+    "FOLLOW": "what about|how about|what of|same for|the same for|same in|same|the same|same thing for|same thing|but|also|now|instead|make it|make that|again|"
+    "and what about|and how about|same question for|same for the",
+    "THING": "something|anything",
+    "MONEY": "euro|euros|eur|in euro|in euros|in eur",
+    "ONLY": "only|just",
+    "SUM": "together|combined|taken together|in sum|all together|jointly",
+}
+
+# Phrases of known words that mean something that the warehouse does not say: they are never taken apart.
+_STRANGE = (
+    "customer data|order data|customer service|day of the week|days of the week|"
+    "time of day|time of the day|our store|our stores|shop again|data team|sales team|sales people|sales person|web site visits|app store|new york|"
+    "order number|order numbers|price list|at least|at most|per cent of customers who|best before|out of|most of|all but|none of|each other|on average"
 )
 
 
@@ -222,6 +246,8 @@ def _phrases() -> dict[tuple[str, ...], tuple[str, str]]:
             for phrase in written.split("|"):
                 found[tuple(phrase.split())] = (kind, value)
 
+    put("neutral", _NEUTRAL)
+    put("", {"": _STRANGE})
     put("word", _WORKING)
     put("group", _GROUPS)
     put("every", _ADVERBS)

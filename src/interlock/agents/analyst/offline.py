@@ -15,7 +15,8 @@ from interlock.adapters.models.rules import Rules
 from interlock.agents.analyst.figures import CannotRead, figures
 from interlock.agents.analyst.following import ASKING, continues, followed_up
 from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary, WantedCall
-from interlock.agents.analyst.reading import Reading, read
+from interlock.agents.analyst.reader import read
+from interlock.agents.analyst.reading import Reading
 from interlock.agents.analyst.tables import table
 from interlock.agents.analyst.talk import ABOUT, answered, talk_in, without_greeting
 from interlock.capabilities import Message, Tool
@@ -67,6 +68,7 @@ _SYNONYMS = {
     "vat": "value added tax", "clv": "customer lifetime value", "vouchers": "coupons", "aov": "average order value",
     "gdpr": "personal data", "privacy": "personal data", "profit": "gross margin",
     "updated": "loaded", "update": "loaded", "updates": "loaded", "reloaded": "loaded",
+    "refreshed": "loaded", "refresh": "loaded", "fresh": "loaded",
 }  # fmt: skip
 _SEVERAL = re.compile(r",? and (?:the |our )?|, |,? (?:vs\.?|versus|or) ", re.IGNORECASE)
 _LONGEST_SUMMARY = 2000
@@ -134,7 +136,9 @@ def _pieces(part: str, today: dt.date) -> list[str]:
         return pieces
     readings = [read(piece, today) for piece in pieces]
     is_one = (
-        not read(part, today).left and any(not one.narrows for one in readings) and all(one.has_figure and not one.left for one in readings)
+        not read(part, today).is_unclear
+        and any(not one.narrows for one in readings)
+        and all(one.has_figure and not one.is_unclear for one in readings)
     )
     return [part] if is_one else pieces
 
@@ -188,7 +192,7 @@ class _Planned:
         elif share is not None:
             self._add_share(share)
         elif (looked_up := self._looked_up(part)) is not None:
-            self._search(looked_up)
+            self._search(looked_up, is_handbook=_handbook(part) is not None)
         else:
             self._add_figures(part)
 
@@ -209,23 +213,26 @@ class _Planned:
     def _looked_up(self, part: str) -> str | None:
         """Return what is to be looked up in the documents, where it is that and no figure."""
         is_continued, part = read(part, self.today).refers, _FIRST_WORDS.sub("", part)
-        handbook = _HANDBOOK.match(part) or _DEFINED.match(part)
-        if handbook is not None:
-            return handbook[1]
+        if (handbook := _handbook(part)) is not None:
+            return handbook
         reading = replace(read(part, self.today), refers=is_continued)
         defined = _DEFINITION.match(part)
-        if defined is not None and (reading.left or not reading.narrows):
-            is_figure = not reading.left and reading.has_figure and (_POINTED.match(defined[1]) or reading.listed or reading.counted)
+        if defined is not None and (reading.is_unclear or not reading.narrows):
+            is_figure = not reading.is_unclear and reading.has_figure and (_POINTED.match(defined[1]) or reading.listed or reading.counted)
             is_bare = not (reading.periods or reading.groups) and (not reading.filters or defined[0].lower().startswith("how"))
             return defined[1] if not is_figure and (is_bare or not reading.has_figure) and not self._follows(reading) else None
         if (reading.refers and self._before is not None) or reading.ranks_nothing:
             return None
-        if reading.left and not (reading.periods or reading.groups or reading.filters) and (not reading.has_figure or ASKING.match(part)):
+        if (
+            reading.is_unclear
+            and not (reading.periods or reading.groups or reading.filters)
+            and (not reading.has_figure or ASKING.match(part))
+        ):
             return part if not part.lower().startswith(("how many", "how much")) else None
         return None
 
     def _follows(self, reading: Reading) -> bool:
-        return self._before is not None and reading.refers and not reading.left
+        return self._before is not None and reading.refers and not reading.is_unclear
 
     def _add_figures(self, part: str) -> None:
         reading = read(part, self.today)
@@ -235,8 +242,10 @@ class _Planned:
             )
         if self._before is not None and continues(self._before, reading, part):
             reading = followed_up(self._before, reading)
-        elif not reading.left and not reading.has_figure and not reading.narrows:
+        elif not reading.is_unclear and not reading.has_figure and not reading.narrows:
             return  # words that ask for nothing
+        elif reading.is_fragment and reading.has_figure and re.match(r"by\b", part, re.IGNORECASE):
+            raise CannotRead(f"{part[:60].capitalize()}, which question? Please say it as a whole.")
         for made in figures(reading):
             self._notes += made.notes
             call = self._call("bq_query", made.part, sql=made.sql)
@@ -246,14 +255,16 @@ class _Planned:
                 change = f"ROUND(({last} - {first}) / {first} * 100, 2)".replace("ROUND", "round")
                 self._calls.append(self._call("calculate", "Change in percent", expression=change))
 
-    def _search(self, text: str) -> None:
+    def _search(self, text: str, *, is_handbook: bool) -> None:
+        """Search the documents; where nobody spoke of them, only for a page that is about this."""
         pieces = _SEVERAL.split(text)
         readings = [read(one, self.today) for one in pieces]
-        is_several = all(one.measures and not one.left for one in readings)  # "net revenue and gross revenue" are two pages
+        is_several = all(one.measures and not one.is_unclear for one in readings)  # "net revenue and gross revenue" are two pages
         for one in pieces if is_several else [text]:
             terms = _terms(one) or one
             if terms.strip():
-                self._calls.append(self._call("search", one.strip()[:200], query=terms))
+                only: dict[str, JsonValue] = {} if is_handbook else {"titled": True}
+                self._calls.append(self._call("search", one.strip()[:200], query=terms, **only))
 
     def _call(self, tool: str, part: str, **args: JsonValue) -> WantedCall:
         return WantedCall(id=f"call-{len(self._calls) + 1}", tool=tool, args=args, part=part)
@@ -266,6 +277,12 @@ class _Planned:
         properties = self._offered[found[1]]["parameters"].get("properties")
         names = list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
         return self._call(found[1], part, **({names[0]: found[2]} if names and found[2] else {}))
+
+
+def _handbook(part: str) -> str | None:
+    """Return what is asked of the handbook, where it is named or a definition is."""
+    found = _HANDBOOK.match(_FIRST_WORDS.sub("", part)) or _DEFINED.match(_FIRST_WORDS.sub("", part))
+    return found[1] if found is not None else None
 
 
 def _worded(part: str) -> str:
@@ -283,7 +300,8 @@ def _before(payload: dict[str, Any], today: dt.date) -> Reading | None:
             if _QUERY.match(part) or talk_in(part) is not None or _HANDBOOK.match(part):
                 continue
             reading = read(part, today)
-            if reading.left:
+            if reading.is_unclear:
+                before = None if reading.has_figure or reading.narrows else before
                 continue
             if before is not None and continues(before, reading, part):
                 before = followed_up(before, reading)
@@ -309,7 +327,12 @@ def _plan_again(payload: dict[str, Any]) -> PlannerDecision:
             tried.add(others.lower())
             notes.append(f"The handbook has nothing on '{query}'. What comes nearest is '{others}', so I looked for that.")
             calls.append(
-                WantedCall(id=f"call-{len(failures) + len(calls) + 1}", tool="search", args={"query": others}, part=one.get("part", ""))
+                WantedCall(
+                    id=f"call-{len(failures) + len(calls) + 1}",
+                    tool="search",
+                    args={**one["args"], "query": others},
+                    part=one.get("part", ""),
+                )
             )
     if not calls:
         return _beside_the_point(payload) or _plain("Nothing else comes to mind.")
@@ -326,7 +349,7 @@ def _beside_the_point(payload: dict[str, Any]) -> PlannerDecision | None:
     if payload.get("answered") or not is_empty or _HANDBOOK.match(payload["question"]):
         return None
     words = ", ".join(dict.fromkeys(f"'{one['args'].get('query', '')}'" for one in failures))[:200]
-    return _asking(f"I could not find this in the shop's handbook, where I looked for {words}, and it is no figure that I know. {ABOUT}")
+    return _asking(f"I could not find a page of the shop's handbook on {words}, and it is no figure that I know. {ABOUT}")
 
 
 def _answer(payload: dict[str, Any]) -> str:
