@@ -208,7 +208,9 @@ def test_a_read_that_is_removed_is_named(name: str, field: str):
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_read_that_is_added_is_named(name: str):
-    field = next(field for field in sam.state.fields if field not in sketches()[name].reads)
+    # A field that has no value yet at some node could not be read there: that graph is not built at all.
+    readable = [field for field, declared in sam.state.fields.items() if declared.start is not None or field in sam.state.takes]
+    field = next(field for field in readable if field not in sketches()[name].reads)
     hint = sam.state.fields[field].hint
     assert found(lambda plan: plan[name].reads.update({field: hint})) == [only_rows(name, "may read", field)]
 
@@ -262,7 +264,11 @@ def writes() -> Iterator[tuple[str, str, str]]:
 @pytest.mark.parametrize(("name", "outcome", "field"), list(writes()))
 def test_a_write_that_is_removed_is_named_unless_another_outcome_has_it(name: str, outcome: str, field: str):
     others = [fields for other, fields in sketches()[name].outcomes.items() if other != outcome and field in fields]
-    said = found(lambda plan: plan[name].outcomes[outcome].__delitem__(field))
+    try:
+        said = found(lambda plan: plan[name].outcomes[outcome].__delitem__(field))
+    except ContractError as error:
+        assert {(problem.rule, problem.field) for problem in error.problems} == {("read_before_write", field)}  # noqa: PT017 - as above
+        return
     assert said == ([] if others else [only_document(name, "may write", field)])
 
 

@@ -220,7 +220,7 @@ def build(plan: Plan) -> Graph:
         )
         for i, place in enumerate(plan.places)
     ]
-    return Graph("made", state=state_class(plan), entry=tasks[0], nodes=rows, steps=shortest(plan.places) + plan.slack)
+    return Graph("made", state=state_class(plan), entry=tasks[0], nodes=rows, steps=shortest(plan.places) + plan.slack, takes=plan.fields)
 
 
 async def take(graph: Graph, given: dict[str, Any], engine: EngineName) -> tuple[TurnResult, list[Event]]:

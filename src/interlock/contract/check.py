@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
 from interlock.capabilities.capability import is_capability, is_stream, methods
+from interlock.contract.dataflow import Path, unwritten_reads
 from interlock.contract.labels import PRESENCE, Control
 from interlock.contract.node import END, Ending, Grant, Node, Read, Row
 from interlock.contract.outcome import Outcome
@@ -67,6 +68,8 @@ class _Builder:
         self._stop_on_problems()
         self._flow(nodes, entry)
         takes = self._surface(fields)
+        self._stop_on_problems()
+        self._reads_before_writes(nodes, entry)
         self._stop_on_problems()
         return State(self.declared.state, fields, takes=takes, takes_inside=self.declared.takes_inside), nodes, entry
 
@@ -384,6 +387,24 @@ class _Builder:
                 f"declare steps={needed} or more.",
             )
 
+    def _reads_before_writes(self, nodes: Mapping[str, Node], entry: str) -> None:
+        """Report each node that some path reaches before a field that the node reads has been written or passed in.
+
+        Fields in `takes` are required from the caller where a path needs them (`Graph.needs`). A graph that does not declare
+        `takes` requires what its entry reads.
+        """
+        takes = self.declared.takes
+        passed = {read.field.name for read in nodes[entry].reads} if takes is None else {*takes, *self.declared.takes_inside}
+        for found in unwritten_reads(nodes, entry):
+            if found.field not in passed:
+                self.say(
+                    "read_before_write",
+                    f"it reads '{found.field}', which {_unwritten_on(found.path, nodes, found.node)}.",
+                    "write the field on every path to this node, give it a default, name it in 'takes', or allow None for the parameter.",
+                    node=found.node,
+                    field=found.field,
+                )
+
     def _surface(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
         takes, gives = self.declared.takes, self.declared.gives
         for name in (*(takes or ()), *self.declared.takes_inside):
@@ -402,6 +423,14 @@ class _Builder:
                 says = f"it forbids '{_name(capability)}', which is not a capability."
                 self.say("unknown_capability", says, "name a Protocol that inherits from interlock.Capability.")
         return tuple(fields) if takes is None else takes
+
+
+def _unwritten_on(path: Path, nodes: Mapping[str, Node], last: str) -> str:
+    """Describe a path as `a -> b -> c`, with the outcome in parentheses where a node has more than one."""
+    if not path:
+        return "has no value when a turn starts"
+    steps = [name if len(nodes[name].endings) == 1 else f"{name} ({outcome})" for name, outcome in path]
+    return f"no node on the path {' -> '.join([*steps, last])} has written"
 
 
 def _distances(edges: Mapping[str, set[str]], starts: list[str]) -> dict[str, int]:

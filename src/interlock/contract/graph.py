@@ -10,6 +10,7 @@ from typing import Any
 
 from interlock.capabilities.capability import methods
 from interlock.contract.check import Declaration, build
+from interlock.contract.dataflow import unwritten_reads
 from interlock.contract.node import Row, Target
 from interlock.contract.shapes import describe, hints, note
 
@@ -84,11 +85,8 @@ class Graph:
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
-        """The fields that a caller has to give: the entry reads them, and they have no value of their own to begin with."""
-        reads = self.nodes[self.entry].reads
-        return tuple(
-            read.field.name for read in reads if read.field.name in self.state.takes and not read.may_be_unset and read.field.start is None
-        )
+        """The fields that a caller has to pass: some path reads them before a node has written them."""
+        return tuple(dict.fromkeys(read.field for read in unwritten_reads(self.nodes, self.entry)))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -77,6 +77,11 @@ class Read:
         """Whether the node takes the absence of a value for None."""
         return self.presence or covers(self.hint, None)
 
+    @property
+    def needs_value(self) -> bool:
+        """Whether the node fails where the field was never written."""
+        return self.field.start is None and not self.may_be_unset
+
     def begin(self) -> Any:
         """Return what the node is handed where the field was never written."""
         if self.field.start is not None:

@@ -305,6 +305,13 @@ CASES = [
     Case("entry_not_a_node", lambda: letters(entry=stranger), says="'stranger'"),
     Case("unreachable_node", lambda: letters(row(finish, Done=END), row(measure, Measured=finish)), "measure"),
     Case("no_way_out", lambda: letters(row(measure, Measured=finish), row(finish, Done=measure)), "measure"),
+    Case(
+        "read_before_write",
+        lambda: letters(row(stranger, Done=finish), row(finish, Done=END)),
+        "finish",
+        "size",
+        "no node on the path stranger -> finish has written",
+    ),
     Case("step_budget", lambda: letters(row(measure, Measured=finish), row(finish, Done=END), steps=1), says="steps=2"),
     Case("step_budget", lambda: letters(row(finish, Done=END), steps=0), says="steps=1"),
 ]
@@ -395,7 +402,7 @@ async def told_the_time(text: str, *, clock: Clock) -> Done:
 
 
 def test_a_graph_lists_what_each_node_may_not_do():
-    graph = letters(row(told_the_time, Done=choose), row(choose, Done=END, Lost=told_the_time), forbids=[Memory])
+    graph = letters(row(told_the_time, Done=choose), row(choose, Done=END, Lost=told_the_time), forbids=[Memory], takes=["text", "size"])
     assert graph.may_not("told_the_time") == ("Memory", "branch")
     assert graph.may_not("choose") == ("Clock", "Memory")
     assert graph.capabilities == (Clock,)

@@ -15,8 +15,10 @@ from interlock.capabilities import Ids, ModelBackend, ModelRequest
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
+from interlock.runtime.agent import Agent
 from interlock.runtime.events import Event, Events, Run
 from interlock.runtime.redaction import Redactor
+from interlock.runtime.reply import Reply
 from interlock.testing import CountingIds, ScriptedModel
 
 KEYS = {"event", "name", "run_id", "parent_ids", "tags", "metadata", "data"}
@@ -85,11 +87,12 @@ GIVEN: dict[str, Any] = {"question": "why?", "raw": b"\xff\x00"}
 
 
 async def events_of(
-    engine: EngineName, *, error: Exception | None = None, graph: Graph = chat, given: dict[str, Any] = GIVEN, prefix: str = "id"
+    engine: EngineName, *, error: Exception | None = None, graph: Graph | Agent = chat, given: dict[str, Any] = GIVEN, prefix: str = "id"
 ) -> list[Event]:
     search = RealSearch(error)
     grants = {Search: search, ModelBackend: ScriptedModel("because"), Ids: CountingIds(prefix)}
-    await Interlock(Settings(engine=engine), grants=grants).run(graph, given, session="s", on_event=search.events.append)
+    async with Interlock(Settings(engine=engine), grants=grants) as running:
+        await running.run(graph, given, session="s", on_event=search.events.append)
     return search.events
 
 
@@ -228,8 +231,12 @@ async def test_every_run_that_starts_ends_inside_its_parent(engine: EngineName, 
 
 async def test_a_node_that_cannot_be_handed_its_fields_starts_before_it_fails(engine: EngineName):
     rows = [node(gather, goes={Gathered: read_unset}), node(read_unset, goes={Answered: END})]
-    graph = Graph("chat", state=Chat, entry=gather, nodes=rows)
-    assert unbalanced(await events_of(engine, graph=graph)) == []
+    graph = Graph("chat", state=Chat, entry=gather, nodes=rows, takes=["question", "raw", "unset"])
+    # A field that a session keeps is not required from the caller, and the first turn of a session has none.
+    agent = Agent(name="chat", summary="", graphs=[graph], entries={None: graph}, reply=lambda _: Reply(), keeps=["unset"])
+    events = await events_of(engine, graph=agent)
+    assert unbalanced(events) == []
+    assert events[-1]["data"]["output"]["error"]["node"] == "read_unset"
 
 
 async def test_a_stream_yields_the_same_events_and_ends_with_the_result(engine: EngineName):

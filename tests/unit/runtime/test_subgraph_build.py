@@ -44,8 +44,12 @@ async def make(text: str, depth: int, kind: str) -> Made:
     return Made(made=f"{text} {depth} {kind}")
 
 
-def plans(*, takes: Any = ("text", "depth"), gives: str | None = "made") -> Graph:
-    return Graph("plans", state=Plan, entry=make, nodes=[node(make, goes={Made: END})], takes=takes, gives=gives)
+async def make_anything() -> Made:
+    return Made(made="anything")
+
+
+def plans(run: Any = make, *, takes: Any = ("text", "depth"), gives: str | None = "made") -> Graph:
+    return Graph("plans", state=Plan, entry=run, nodes=[node(run, goes={Made: END})], takes=takes, gives=gives)
 
 
 class Good(Capability, Protocol):
@@ -150,7 +154,7 @@ MISFITS: dict[str, tuple[type, Subgraph, str]] = {
     "another name": (OtherName, Subgraph(plans()), "takes text, depth where 'plan' has words"),
     "one too many": (TooMany, Subgraph(plans()), "where 'plan' has text, colour"),
     "one too few": (TooFew, Subgraph(plans()), "takes text, depth where 'plan' has nothing"),
-    "takes nothing": (Short, Subgraph(plans(takes=[])), "takes nothing where 'plan' has text"),
+    "takes nothing": (Short, Subgraph(plans(make_anything, takes=[])), "takes nothing where 'plan' has text"),
     "another type": (OtherType, Subgraph(plans()), "its 'text' is 'str' where 'plan' has 'int'"),
     "a wider type": (WiderType, Subgraph(plans()), "its 'text' is 'str' where 'plan' has 'str | None'"),
     "another result": (OtherResult, Subgraph(plans()), "gives 'str | None' where 'plan' returns 'list[str]'"),
