@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Present, Settings, node
+from interlock.agent import Agent
 from interlock.capabilities import Ids, ModelBackend, ModelRequest
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
-from interlock.runtime.agent import Agent
+from interlock.reply import Reply
 from interlock.runtime.events import Event, Events, Run
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.reply import Reply
 from interlock.testing import CountingIds, ScriptedModel
 
 KEYS = {"event", "name", "run_id", "parent_ids", "tags", "metadata", "data"}
