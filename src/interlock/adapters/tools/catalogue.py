@@ -54,6 +54,7 @@ _SHORT = 2  # words of a name that is no full one
 _ALIKE = 0.8  # how alike two spellings of a word are
 
 SYNONYMS = {
+    "big": "large",
     "biro": "ballpoint",
     "bookcase": "bookshelf",
     "carpet": "rug",
@@ -61,6 +62,7 @@ SYNONYMS = {
     "flowerpot": "pot",
     "gray": "grey",
     "lightbulb": "bulb",
+    "little": "small",
     "notepad": "notebook",
     "noticeboard": "pinboard",
     "shelving": "shelf",
@@ -107,9 +109,23 @@ class Catalogue:
         for wanted in dict.fromkeys((tuple(asked), tuple(word for word in asked if word not in ASKING))):
             search = _Search([forms(word) for word in wanted], words(query), content(prefer), is_priced, order)
             found = search.of(self._rows(wanted)) if wanted or not query.strip() else []
+            kind = self._kind(wanted[-1]) if found and wanted and not prefer else None
+            if kind is not None and all(row[2] != kind for row in found):  # a black desk lamp is no black desk
+                return {
+                    "query": query,
+                    "count": 0,
+                    "in_stock": 0,
+                    "products": [],
+                    "nearest": {"kind": kind, "without": [], **self._answer(found, search)},
+                }
             if found:
                 return {"query": query, **self._answer(found, search)}
         return {"query": query, **self._instead([word for word in asked if word not in ASKING], search)}
+
+    def _kind(self, word: str) -> str | None:
+        """Return the category that a word is the name of."""
+        names = {str(row[2] or "") for row in self._rows()}
+        return next((name for name in names if len(words(name)) == 1 and not _known([name]).isdisjoint(forms(word))), None)
 
     def _instead(self, asked: list[str], search: _Search) -> dict[str, JsonValue]:
         """Find what may be meant where nothing has all the words: other spellings of them, or fewer of them."""
@@ -145,7 +161,9 @@ class Catalogue:
         kept = [row for row in rows if missing[id(row)] == lacks]
         wanted = [word for at, word in enumerate(beyond.wanted) if at not in lacks]
         part = dataclasses.replace(beyond, wanted=wanted, order=search.order)
-        return {"without": [asked[at] for at in sorted(lacks)], **self._answer(kept, part)}
+        nearest: dict[str, JsonValue] = {"without": [asked[at] for at in sorted(lacks)], **self._answer(kept, part)}
+        kind = self._kind([word for at, word in enumerate(asked) if at not in lacks][-1])
+        return {"kind": kind, **nearest} if kind is not None and all(row[2] != kind for row in kept) else nearest
 
     def _rows(self, asked: Sequence[str] = ()) -> list[_Row]:
         """Read the products, without most of those that do not have these words."""
@@ -173,8 +191,9 @@ class _Search:
         if len(self.prefer) <= _SHORT:  # "desk lamps": the last word says what it is
             found = [row for row in found if not _known(row[:3]).isdisjoint(forms(self.prefer[-1]))]
         shared = {id(row): sum(not _known(row[:3]).isdisjoint(forms(word)) for word in self.prefer) for row in found}
-        # As many words may differ as are asked for, and something has to be the same.
-        most = max([1, len(self.prefer) - len(self.wanted), *shared.values()])
+        # As many words may differ as are asked for, or half of them, and something has to be the same.
+        least = min(len(self.prefer) - len(self.wanted), (len(self.prefer) + 1) // 2)
+        most = max([1, least, *shared.values()])
         return [row for row in found if shared[id(row)] == most]
 
     def _meant(self, found: list[_Row]) -> list[_Row]:

@@ -38,6 +38,7 @@ ASKING = frozenset(_ASKING.split())
 """Words that ask for something about a product, where they are not part of its name."""
 
 _ORDINARY = """
+back
 bases basis birth blank block blocks chain chains chars chart charts closure colour colours comply concept confer confidence cooler core
 corn cram disable disk disks draw draws dress failing filling firing fixing flood flour graphic grass greedy greek greet lager lasts
 liked line linen lines linked listing lives magnet magnets melting official officer packet packets pager paint pants plain plan plane

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, cast
 
+from interlock.agents.desk.plans import ABILITIES
 from interlock.agents.desk.reading import Line, Shown
 from interlock.agents.desk.roles import SpecialistResponse, StateUpdates
 from interlock.agents.desk.session import Goal, Slots
@@ -114,6 +115,10 @@ def _missing(line: Line, found: Found) -> tuple[str, list[Found]]:
     near = cast("list[Found]", nearest.get("products") or [])
     if not near:
         return f"There is no “{wanted}” in the catalogue. Ask “What do you sell?” to see what there is.", []
+    if "kind" in nearest:
+        without = ", ".join(f"“{word}”" for word in nearest["without"])
+        told = f"There is no “{wanted}” in the catalogue among the {nearest['kind'].lower()}."
+        return f"{told} {f'Without {without} there is something' if without else 'There is something'} of another kind:", near
     if not nearest["without"]:
         none = f"There is no “{wanted}”{_budget(line, near[0]['currency'])} in the catalogue."
         return f"{none} Without that limit there are {nearest['count']}:", near
@@ -132,7 +137,7 @@ def stock_answer(goal: Goal, results: Sequence[Found]) -> SpecialistResponse:
         kinds = ", ".join(f"{name} ({count})" for name, count in results[0]["categories"].items())
         return ended(f"The catalogue has {results[0]['count']} products: {kinds}. Which of these would you like to see?")
     pairs = _paired(goal, results)
-    told = [_found(line, found, alone=len(pairs) == 1) for line, found in pairs]
+    told = [_found(goal, line, found, alone=len(pairs) == 1) for line, found in pairs]
     shown = [one for line, found in pairs for one in _exact(line, found)] or cast(
         "list[Found]", pairs[0][1].get("nearest", {}).get("products", [])
     )
@@ -147,16 +152,22 @@ def _exact(line: Line, found: Found) -> list[Found]:
     return named[:1] if len(named) == 1 else products
 
 
-def _found(line: Line, found: Found, *, alone: bool) -> str:
+def _found(goal: Goal, line: Line, found: Found, *, alone: bool) -> str:
     if not found["count"]:
         told, near = _missing(line, found)
-        return "\n".join([told, *map(_row, near[:3])])
+        if goal.slots.get("is_guess") and not near and not line.get("prefer"):
+            told = f"There is no “{_wanted(line)}” in the catalogue, and I did not understand that as anything else. {ABILITIES}"
+        if goal.slots.get("is_about") and near:
+            told = told.replace("in the catalogue. Without", f"in the catalogue. {_KNOWN} Without", 1)
+        count = line.get("quantity") or 1
+        left = [f"I left out “{count}”: say which product it is about."] if near and count > 1 else []
+        return "\n".join([told, *map(_row, near[:3]), *left])
     products = _exact(line, found)
     rows = "\n".join(map(_row, products))
     quantity = line.get("quantity") or 1  # what is said of one piece holds as it is
     if len(products) == 1 and quantity > 1:
         total = Decimal(str(products[0]["price"])) * quantity
-        more = f" That many are not in stock: there are {products[0]['stock'] or 'none'}." if products[0]["stock"] < quantity else ""
+        more = f" That many are not in stock: {_there_are(products[0]['stock'])}." if products[0]["stock"] < quantity else ""
         rows += f"\n{quantity} of them cost {total} {products[0]['currency']}.{more}"
     elif quantity > 1:
         rows += f"\nI left out “{quantity}”: say which product it is about."
@@ -166,6 +177,10 @@ def _found(line: Line, found: Found, *, alone: bool) -> str:
     limit = _budget(line, products[0]["currency"])
     first = f"the first {len(products)}" if len(products) < found["count"] else "all of them"
     return f"{found['count']} products fit {_label(line)}{limit}, {found['in_stock']} pieces in stock together; {first}{order}:\n{rows}"
+
+
+def _there_are(stock: int) -> str:
+    return "there is 1" if stock == 1 else f"there are {stock or 'none'}"
 
 
 def _compared(goal: Goal, pairs: Sequence[tuple[Line, Found]]) -> str:
@@ -213,6 +228,7 @@ def _resolved(goal: Goal, at: int, line: Line, found: Found) -> tuple[Found, int
     products, number = _exact(line, found), line.get("quantity")
     if not found["count"]:
         told, near = _missing(line, found)
+        line = _nearer(line, found)
         told = told.removesuffix(" Ask “What do you sell?” to see what there is.")
         return _ask_product(goal, at, line, told, near)
     if line.get("order") in {"cheapest", "dearest"} and len(products) > 1 and products[0]["price"] != products[1]["price"]:
@@ -233,6 +249,12 @@ def _resolved(goal: Goal, at: int, line: Line, found: Found) -> tuple[Found, int
         asked: Line = {**line, "quantity": None}
         return _ask(goal, at, asked, told, "quantity", "How many would you like instead?", shown=[product])
     return product, number
+
+
+def _nearer(line: Line, found: Found) -> Line:
+    """Leave out the words that nothing has, so that an answer is about what was shown."""
+    without = cast("list[str]", cast("Found", found.get("nearest") or {}).get("without") or [])
+    return {**line, "product": " ".join(word for word in line.get("product", "").split() if word not in without)}
 
 
 def _ask_product(goal: Goal, at: int, line: Line, told: str, options: Sequence[Found]) -> SpecialistResponse:

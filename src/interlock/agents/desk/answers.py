@@ -18,6 +18,13 @@ __all__ = ["answered"]
 
 _SUMMARY = pattern_of("summary")
 _CHANGE = pattern_of("change")
+_CANCEL = pattern_of("cancel")
+_QUESTION = re.compile(
+    r"\W*(?:how (?!about)|where|why|when|who|whose|should|did|was|were|"
+    r"(?:do|does|must|have|has|will|is|are) (?:i|we|you|it|they|that|this|the)\b)"
+)
+_EXCHANGE = re.compile(r"\b(?:change|replace|swap|switch|exchange) (?!it\b|that\b|this\b|them\b)(?:\w+ ){1,4}(?:to|for|with|by|into) ")
+_NO_FIRST = re.compile(r"^(?:[~\s,.!]|no\b|ok\b|okay\b|oh\b|then\b)+(?=\w)")
 _OTHER = pattern_of("other")
 _HARD = pattern_of("hard")
 _SOFT = pattern_of("soft")
@@ -33,30 +40,51 @@ def answered(session: SessionState, goal: Goal, text: Text, kinds: tuple[str, ..
         return which_cancelled(session, goal, text)
     if goal.type != ORDER or not ask_of(goal):  # a goal of a model
         return again(goal, "")
+    if _is_dropped(goal, text):
+        return left(goal)
+    if _EXCHANGE.search(text.rest) or _CANCEL.match(text.rest):
+        return again(goal, f"I did not understand “{unmasked(text.rest)}”.")
+    return None if _is_about_something_else(session, goal, text) else _read(goal, text)
+
+
+def _waiting_line(goal: Goal) -> Line:
+    """Return the product that is asked about."""
+    return cast("Line", dict(cast("dict[str, Any]", cast("list[Any]", goal.slots["lines"])[int(ask_of(goal).get("line", 0))])))
+
+
+def _is_dropped(goal: Goal, text: Text) -> bool:
+    """Tell whether a customer no longer wants what is asked about, by its name: "actually, never mind the lamps"."""
+    said = _CANCEL.sub(" ", text.rest)
+    known = f"{_waiting_line(goal).get('product', '')} {' '.join(one['name'] for one in ask_of(goal).get('options', []))}".casefold()
+    words = name_words(said).split()
+    return said != text.rest and bool(words) and all(word.rstrip("s") in known for word in words if word != "actually")
+
+
+def _is_about_something_else(session: SessionState, goal: Goal, text: Text) -> bool:
     if topic_of(Text(text.rest)) is not None or text.has(_SUMMARY) or about_orders(session, Text(text.rest), is_waiting=True):
-        return None
-    if _AND_ANOTHER.match(text.rest):
-        return None
-    ask = ask_of(goal)
-    line = cast("Line", dict(cast("dict[str, Any]", cast("list[Any]", goal.slots["lines"])[int(ask.get("line", 0))])))
+        return True
+    if _AND_ANOTHER.match(text.rest) or text.has(_ASKS) or _QUESTION.match(text.rest):
+        return True
+    is_order = (text.has(_HARD) or text.has(_SOFT)) and not text.has(_CHANGE) and ask_of(goal).get("what") == "quantity"
+    return is_order and bool(name_words(_HARD.sub(" ", _SOFT.sub(" ", take_quantity(text.rest)[1]))))
+
+
+def _read(goal: Goal, text: Text) -> PlannedGoal:
+    """Read which product is meant, or how many, as it was asked."""
+    ask, line = ask_of(goal), _waiting_line(goal)
     options = cast("list[Shown]", ask.get("options", []))
     changes = text.has(_CHANGE)
-    if text.has(_ASKS) and not changes:
-        return None
-    if (
-        not changes
-        and (text.has(_HARD) or text.has(_SOFT))
-        and ask.get("what") == "quantity"
-        and name_words(_HARD.sub(" ", _SOFT.sub(" ", take_quantity(text.rest)[1])))
-    ):
-        return None
     rest = Text(text.rest)
     asides = asides_in(rest)
-    for pattern in (_CHANGE, _HARD, _SOFT):
+    for pattern in (_CHANGE, _HARD, _SOFT, _NO_FIRST):
         rest.take(pattern)
+    rest.rest = rest.rest.replace("~", " ").strip()
     if ask.get("what") == "quantity":
         return _quantity_answered(goal, line, rest.rest, asides, changes=changes)
     number = _counted(rest.rest, changes=changes)
+    taken = _TAKEN.fullmatch(rest.rest) if options and (text.has(_HARD) or text.has(_SOFT)) else None
+    if taken is not None and number is None:
+        return _number_taken(goal, int(taken[1]), options)
     return counted(goal, number) if number is not None else _product_answered(goal, line, rest.rest, options, asides)
 
 
@@ -68,6 +96,15 @@ def _counted(text: str, *, changes: bool) -> int | None:
     return None if _ALONE.fullmatch(quantity.said) and not (changes or _THESE.search(left)) else quantity.value
 
 
+def _number_taken(goal: Goal, number: int, options: list[Shown]) -> PlannedGoal:
+    """Ask whether "I'll take 3" is the third of the options or three pieces; what is no number of an option is a quantity."""
+    if not 0 < number <= len(options):
+        return counted(goal, number) if number else again(goal, "It has to be at least 1.")
+    name = options[number - 1]["name"]
+    return again(goal, f"Do you mean number {number}, the {name}, or {number} pieces? Say “number {number}” or “{number} pieces”.")
+
+
+_TAKEN = re.compile(r"[\W~]*(\d+)[\W~]*")
 _ALONE = re.compile(r"\d+|[a-z]+")
 _THESE = re.compile(r"\b(?:of )?(?:it|them|these|those|each|to|altogether|in total|pieces?|pcs|units?|only|just|please)\b")
 

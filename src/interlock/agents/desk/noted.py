@@ -157,7 +157,7 @@ def _changed(session: SessionState, orders: list[Goal], text: Text) -> PlannedGo
     for pattern in (_HARD, _SOFT):
         rest.take(pattern)
     read = line_of(rest.rest)
-    words = read.get("product", "")
+    words = " ".join(word for word in read.get("product", "").split() if word != str(read.get("maybe")))
     is_number = not words and (read.get("quantity") or read.get("maybe"))
     if not is_change and not (is_more and is_number):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
@@ -165,16 +166,37 @@ def _small_talk(kinds: list[str]) -> str:
 
 
 def _help(goal: Goal, articles: list[dict[str, Any]]) -> SpecialistResponse:
+    if goal.slots.get("is_guess"):  # what is not known to be a question about the shop has to fit whole
+        articles = [article for article in articles if _fits(str(goal.slots.get("question")), article)]
     if not articles:
         return ended(f"I found nothing about “{goal.slots.get('question')}” in the help articles. {ABILITIES}")
     best = articles[0]
     text = f"{best['title']} {best['passage']}".casefold()
     besides = goal.slots.get("besides", best.get("lacks"))
-    unused = [word for word in cast("list[str]", besides or []) if word[: max(4, len(word) - 2)] not in text]
+    unused = [word for word in cast("list[str]", besides or []) if not _has(text, word)]
     others = "".join(f"\nSee also: {article['title']}." for article in articles[1:2])
-    note = f"\nThe article says nothing about: {', '.join(f'“{word}”' for word in unused)}." if unused else ""
-    doubt = "I am not sure that this is what you mean.\n" if len(unused) > _FEW else ""
+    note = f"\nThe article says nothing about: {', '.join(f'“{word}”' for word in unused)} (not by that word)." if unused else ""
+    others += "".join(f"\nIf you mean “{topic}” as well, ask for that by itself." for topic in _other_topics(goal, articles))
+    doubt = "I am not sure that this is what you mean.\n" if len(unused) > _FEW or goal.slots.get("is_guess") else ""
     return ended(f"{doubt}{best['title']}: {best['passage']}{others}{note}")
+
+
+def _fits(question: str, article: dict[str, Any]) -> bool:
+    """Tell whether an article has every word of a question, and its title one of them."""
+    return not article.get("lacks") and any(_has(str(article["title"]).casefold(), word) for word in question.split())
+
+
+def _has(text: str, word: str) -> bool:
+    """Tell whether a text has a word, in any of its forms; a number only as it is."""
+    if word.isdigit():
+        return re.search(rf"(?<![\d.,]){word}(?![\d]|[.,]\d)", text) is not None
+    return word[: max(4, len(word) - 2)] in text
+
+
+def _other_topics(goal: Goal, articles: list[dict[str, Any]]) -> list[str]:
+    """Return what else help was asked for; an article that is shown, or pointed to, need not be asked for."""
+    shown = " ".join(f"{article['title']}" for article in articles[:2]).casefold()
+    return [topic for topic in cast("list[str]", goal.slots.get("topics") or []) if not all(word[:5] in shown for word in topic.split())]
 
 
 def _value(result: ToolResult) -> Any:

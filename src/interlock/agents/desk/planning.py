@@ -9,13 +9,13 @@ from typing import Any, cast
 from interlock.agents.desk.answers import answered
 from interlock.agents.desk.noted import about_orders
 from interlock.agents.desk.plans import ABILITIES, HELP, MOST_LOOKS, ORDER, STOCK, SUM, above, again, ask_of, left, not_read, say, with_line
-from interlock.agents.desk.quantities import masked, unmasked
+from interlock.agents.desk.quantities import NUMBER, masked, unmasked
 from interlock.agents.desk.reading import Line, Shown, asides_in, chosen, line_of, lines_of
 from interlock.agents.desk.requests import first_of
 from interlock.agents.desk.roles import PERSON, SMALL_TALK, PlannedGoal, PlannerRequest
 from interlock.agents.desk.session import Goal, SessionState, Slots
 from interlock.agents.desk.vocabulary import LEAVE, pattern_of
-from interlock.agents.desk.words import Text, content, normalised, small_talk, sum_in, topic_of
+from interlock.agents.desk.words import Text, content, normalised, small_talk, sum_in, topics_of
 
 __all__ = ["planned"]
 
@@ -29,6 +29,23 @@ _ASKS = pattern_of("asks")
 _COMPARE = pattern_of("compare")
 _OVERVIEW = pattern_of("overview")
 _BASKET = pattern_of("basket")
+_ASKS_HOW = re.compile(
+    r"^\W*(?:how (?!much|many|about|expensive|big|large|heavy|tall|wide|high|long|old|good)|where|why|when|who|should|did|was|were)\b|"
+    r"^\W*(?:do|does|must|have) (?:i|we)\b"
+)
+"""A message that asks how something is done: it is no order, whatever it names."""
+_TELLS = re.compile(r"\b(?:i|we|you)(?:'ve| have| had)? (?:\w+ )?(?:ordered|bought|purchased|received|paid|placed)\b")
+"""A message that tells what has happened: it is no order, either, and no question that could be looked up."""
+_WHAT_CAN_I = re.compile(r"\b(?:what|which)\b.*\b(?:can|could|may) (?:i|we) (?:get|have|buy|take)\b")
+_WHAT_I = re.compile(r"\b(?:can|could|may) (?:i|we) (?:get|have|buy|take)\b")
+_CONDITION = re.compile(
+    r"\b(?:if|unless|in case|provided|as long as|otherwise|depending)\b(?! (?:so|not|possible|you (?:please|can)|i may)\b)[^.;!?]*"
+)
+_CORRECTED = re.compile(
+    rf"(?<=\w)\W+(?:oh|no|nope|actually|wait|sorry|i meant?|rather|well|make (?:it|that))\b(?:\W+(?:no|wait|sorry|make|it|that|only))*"
+    rf"\W+{NUMBER}\b.*"
+)
+"""A number that takes back one that was said before it in the same message."""
 _LONGEST = 1_000  # characters of a message that the rules read
 _AND_ANOTHER = re.compile(r"\W*(?:oh )?(?:and|also|plus)\b(?: also| then)? (?:an?|another|\d+|two|three|four|five) ")
 _NOT_WANTED = re.compile(r"\b(?:don't|do not|didn't|no longer|not|never) (?:\w+ )?(?:need|want|like|buy|order|take)\b")
@@ -78,8 +95,8 @@ def _planned(request: PlannerRequest) -> PlannedGoal:
     if waiting is None and session.active_goal is not None and LEAVE.fullmatch(text.rest):
         return left(session.active_goal)
     found = about_orders(session, text) or _about_help(session, text)
-    if found is None and not _NOT_WANTED.search(text.rest):
-        found = _about_products(session, text, waiting)
+    if found is None and not (text.has(_NOT_WANTED) or text.has(_TELLS)):
+        found = _searched(session, text) if text.has(_ASKS_HOW) else _about_products(session, text, waiting)
     return found or _unread(session, waiting, request.user_message)
 
 
@@ -110,11 +127,12 @@ def _unread(session: SessionState, waiting: Goal | None, said: str) -> PlannedGo
 
 def _about_help(session: SessionState, text: Text) -> PlannedGoal | None:
     rest = Text(text.rest)
-    topic = topic_of(rest)
-    if topic is None:
+    topics = topics_of(rest)
+    if not topics:
         return None
     left = [unmasked(word) for word in content(_HELP_VERBS.sub(" ", rest.rest))]
-    return above(session, PlannedGoal(goal_type=HELP, slots_patch={"question": topic, "besides": [*left]}))
+    slots: Slots = {"question": topics[0], "besides": [*left], "topics": [*dict.fromkeys(topics[1:])]}
+    return above(session, PlannedGoal(goal_type=HELP, slots_patch=slots))
 
 
 _HELP_VERBS = pattern_of("help_verbs")
@@ -159,15 +177,23 @@ def _asks_for_everything(text: Text) -> bool:
     return text.has(_OVERVIEW) and not content(_ANYTHING.sub(" ", _OVERVIEW.sub(" ", text.rest)))
 
 
+def _intent(text: Text) -> tuple[bool, bool]:
+    """Tell whether a message orders something, and whether it asks about something."""
+    if text.has(_WHAT_CAN_I):
+        return False, True
+    is_order = _AND_ANOTHER.match(text.rest) is not None or text.has(_HARD) or (text.has(_SOFT) and not text.has(_ASKS))
+    is_question = text.has(_ASKING if text.has(_SOFT) else _STOCK) or text.has(_ABOUT) or text.has(_COMPARE)
+    return is_order, is_question and not text.has(_HARD)
+
+
 def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> PlannedGoal | None:
     if _asks_for_everything(text):
         return above(session, PlannedGoal(goal_type=STOCK, slots_patch={"lines": [{"product": ""}], "asked": ""}))
     asides = asides_in(text)
-    is_order = _AND_ANOTHER.match(text.rest) is not None or text.has(_HARD) or (text.has(_SOFT) and not text.has(_ASKS))
-    is_question = (text.has(_ASKING if text.has(_SOFT) else _STOCK) or text.has(_ABOUT) or text.has(_COMPARE)) and not text.has(_HARD)
+    is_order, is_question = _intent(text)
     compares = text.has(_COMPARE)
     stripped = text.rest
-    for pattern in (_BASKET, _HARD, _SOFT) if is_order and not is_question else (_ASKING, _SOFT):
+    for pattern in (_BASKET, _HARD, _SOFT) if is_order and not is_question else (_ASKING, _SOFT, _WHAT_I):
         stripped = pattern.sub(" ", stripped)
     shown = _shown(session)
     lines = lines_of(stripped.replace("~", " "), shown)
@@ -183,6 +209,9 @@ def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> 
         if line.get("product") or line.get("sku") or (is_question and not line.keys().isdisjoint({"most", "least", "order"}))
     ]
     is_counted = any(line.get("quantity") or line.get("why") for line in known) and _NAME.search(text.rest) is None
+    uncertain = _uncertain(text, lines, is_order=is_order or is_counted)
+    if uncertain:
+        return say(session, uncertain)
     if (is_order or is_counted) and not is_question:
         return _ordered(session, lines, asides, None if wrong and _ASKED_BACK.match(wrong) else wrong)
     if wrong is not None and (is_question or follows is not None or known or not re.search(r"\b(?:i|you|we)\b", text.rest)):
@@ -190,16 +219,41 @@ def _about_products(session: SessionState, text: Text, waiting: Goal | None) -> 
     if known and (is_question or follows is not None or _is_a_name(text.rest)):
         asked = " ".join(line.get("product", "") for line in known)
         slots: Slots = {"lines": cast("Any", known), "asked": asked, "asides": cast("Any", asides), "compares": compares}
+        slots |= {"is_guess": not is_question, "is_about": text.has(_ABOUT)}
         return above(session, PlannedGoal(goal_type=STOCK, slots_patch=slots))
     if is_question and not known:
-        product = cast("list[dict[str, Any]]", waiting.slots.get("lines") or []) if waiting is not None else []
-        if product and product[0].get("product"):
-            return above(
-                session, PlannedGoal(goal_type=STOCK, slots_patch={"lines": cast("Any", product[:1]), "asked": str(product[0]["product"])})
-            )
+        return _of_what_is_open(session, waiting)
+    return _searched(session, text)
+
+
+def _uncertain(text: Text, lines: list[Line], *, is_order: bool) -> str:
+    """Say why nothing may be noted of a message: it sets a condition, or a part of it is not certain."""
+    condition = _CONDITION.search(text.rest) if is_order else None
+    if condition is not None:
+        return f"I can note orders, but not with a condition (“{unmasked(condition[0].strip())}”). Say what you want without it."
+    corrected = _CORRECTED.search(text.rest) if is_order else None
+    if corrected is not None:
+        said = unmasked(corrected[0].strip(" ,.;~"))
+        return f"I cannot tell for certain how many you want (“{said}”). Please say it once more, with one number."
+    why = next((line.get("why", "") for line in lines if "unsure" in line), "")
+    return f"{why} Please say each product by itself, with how many you want of it." if why else ""
+
+
+def _of_what_is_open(session: SessionState, waiting: Goal | None) -> PlannedGoal:
+    """Answer a question that names no product: it is about the one that an order waits with, or has to be asked back."""
+    lines = cast("list[dict[str, Any]]", waiting.slots.get("lines") or []) if waiting is not None else []
+    if not lines or not lines[0].get("product"):
         return say(session, f"Which product do you mean? {ABILITIES}")
+    slots: Slots = {"lines": cast("Any", lines[:1]), "asked": str(lines[0]["product"])}
+    return above(session, PlannedGoal(goal_type=STOCK, slots_patch=slots))
+
+
+def _searched(session: SessionState, text: Text) -> PlannedGoal | None:
+    """Look the words of a message up in the articles, if there are enough of them."""
     words = [word for word in content(unmasked(text.rest)) if not word.isdigit()]
-    return above(session, PlannedGoal(goal_type=HELP, slots_patch={"question": " ".join(words)})) if len(words) > 1 else None
+    return (
+        above(session, PlannedGoal(goal_type=HELP, slots_patch={"question": " ".join(words), "is_guess": True})) if len(words) > 1 else None
+    )
 
 
 _NAME = pattern_of("name")
@@ -249,6 +303,8 @@ def _ordered(session: SessionState, lines: list[Line], asides: list[str], wrong:
         "lines": cast("Any", [{key: value for key, value in line.items() if key != "why"} for line in lines] or [{"quantity": number}])
     }
     slots |= {"remark": wrong or "", "asides": cast("Any", asides)}
+    if not lines and asides:
+        slots["remark"] = f"{wrong or ''} I did not take into account: {', '.join(f'“{one}”' for one in asides)}.".strip()
     if lines:
         return above(session, PlannedGoal(goal_type=ORDER, slots_patch=slots))
     slots["ask"] = cast("Any", {"line": 0, "what": "product", "options": shown})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Budget", "Quantity", "masked", "take_budget", "take_quantity", "unmasked"]
+__all__ = ["NUMBER", "Budget", "Quantity", "masked", "take_budget", "take_quantity", "unmasked"]
 
 _UNITS = [
     "zero",
@@ -33,7 +33,7 @@ _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _VALUES = {word: number for number, word in enumerate(_UNITS)} | {word: 10 * number for number, word in enumerate(_TENS, 2)}
 _SCALES = {"hundred": 100, "thousand": 1000}
 _WORD = rf"(?:{'|'.join([*_VALUES, *_SCALES])})"
-_NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d+|(?:a (?=hundred|thousand))?{_WORD}(?:(?:[ -]| and ){_WORD})*)"
+NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d+|(?:a (?=hundred|thousand))?{_WORD}(?:(?:[ -]| and ){_WORD})*)"
 _MOST = 1_000_000
 _BEGINNING = -1
 
@@ -119,13 +119,14 @@ _VAGUE = (
 _WRONG = tuple(
     (re.compile(pattern), why)
     for pattern, why in (
-        (rf"\b(?:between|from) {_NUMBER} (?:and|to|-) {_NUMBER}\b", _ONE_NUMBER),
-        (rf"(?<![\w.,-])(?:(?:{_NUMBER}) (?:to|or) (?:{_NUMBER})|\d+ ?[-/] ?\d+)\b(?! ?(?:{_SIZES})\b)", _ONE_NUMBER),
-        (rf"\b{_NUMBER} and (?:a half|a quarter|a third|one half)\b|\b(?!\d{{1,3}}(?:,\d{{3}})+\b)\d+[.,]\d+\b|½", _WHOLE),
+        (rf"\b(?:between|from) {NUMBER} (?:and|to|-) {NUMBER}\b", _ONE_NUMBER),
+        (rf"(?<![\w.,-])(?:(?:{NUMBER}) (?:to|or) (?:{NUMBER})|\d+ ?[-/] ?\d+)\b(?! ?(?:{_SIZES})\b)", _ONE_NUMBER),
+        (rf"\b{NUMBER} and (?:a half|a quarter|a third|one half)\b|\b(?!\d{{1,3}}(?:,\d{{3}})+\b)\d+[.,]\d+\b|½", _WHOLE),
         (r"\b(?:a )?dozen and a half\b|\bhalf an?\b(?! dozen)|\b(?:a )?(?:half|third|quarter) of an?\b|\ba (?:third|quarter)\b", _WHOLE),
-        (rf"(?<![\w-])(?:-|minus |negative ){_NUMBER}\b", _LEAST),
-        (rf"\b{_ROUGH} (?:{_NUMBER}|a dozen|half a dozen|a couple)\b|\b(?:{_NUMBER})(?: or so|ish|-ish)\b|\b\d+\+(?= |$)", _ONE_NUMBER),
+        (rf"(?<![\w-])(?:-|minus |negative ){NUMBER}\b", _LEAST),
+        (rf"\b{_ROUGH} (?:{NUMBER}|a dozen|half a dozen|a couple)\b|\b(?:{NUMBER})(?: or so|ish|-ish)\b|\b\d+\+(?= |$)", _ONE_NUMBER),
         (_VAGUE, _ONE_NUMBER),
+        (r"\bhalf(?: of)? (?:them|these|those|of it)\b|\bthe (?:other half|rest of (?:them|it))\b", _ONE_NUMBER),
     )
 )
 _RIGHT = tuple(
@@ -133,13 +134,13 @@ _RIGHT = tuple(
     for pattern, factor in (
         (r"\bhalf (?:a )?dozen(?: of)?\b", 6),
         (r"\b(?:an? |one )?(?:couple|pair)(?: of)?\b", 2),
-        (rf"\b(?:(?P<n>{_NUMBER})|a) dozen(?: of)?\b", 12),
-        (rf"\b(?P<n>{_NUMBER}) pairs(?: of)?\b", 2),
+        (rf"\b(?:(?P<n>{NUMBER})|a) dozen(?: of)?\b", 12),
+        (rf"\b(?P<n>{NUMBER}) pairs(?: of)?\b", 2),
     )
 )
 _MARKED = re.compile(
-    rf"\b(?:x|qty|quantity|quantity of|times) ?:? ?(?P<a>{_NUMBER})\b(?![.,]\d)|"
-    rf"(?<![\w.,-])(?P<b>{_NUMBER}) ?(?:x\b|×|pcs\b|pieces\b|piece\b|units\b|items\b|of (?:the|them|these|those|it)\b|of\b)"  # noqa: RUF001 - what people type
+    rf"\b(?:x|qty|quantity|quantity of|times) ?:? ?(?P<a>{NUMBER})\b(?![.,]\d)|"
+    rf"(?<![\w.,-])(?P<b>{NUMBER}) ?(?:x\b|×|pcs\b|pieces\b|piece\b|units\b|items\b|of (?:the|them|these|those|it)\b|of\b)"  # noqa: RUF001 - what people type
 )
 _PLAIN = re.compile(
     rf"(?<![\w.,-])(?:(?P<n>\d{{1,3}}(?:,\d{{3}})+|\d+)|(?P<w>(?:a (?=hundred|thousand))?{_WORD}(?:(?:[ -]| and ){_WORD})*))"
@@ -169,7 +170,7 @@ def _plain(text: str) -> tuple[Quantity | None, str]:
     """Find a number that stands for itself."""
     for found in _PLAIN.finditer(text):
         before = text[: found.start()]
-        leads = _LEADS.search(before) is not None
+        leads = _LEADS.search(before) is not None or re.search(r"[?.!;:]\W*$", before) is not None
         if found["w"] == "one" and re.search(r"\w\W*$", before) and not leads:
             continue  # "the black one": no number
         quantity = _checked(found[0], _value(found[0]))

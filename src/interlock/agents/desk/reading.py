@@ -21,7 +21,7 @@ class Shown(TypedDict):
 
 
 class Line(TypedDict, total=False):
-    """A product that is asked for. `why` says what could not be understood."""
+    """A product that is asked for. `why` says what could not be understood; where it is `unsure`, the rest is not certain, either."""
 
     product: str
     prefer: str
@@ -33,6 +33,7 @@ class Line(TypedDict, total=False):
     order: str
     or_alone: bool
     why: str
+    unsure: bool
 
 
 _CHEAPEST = pattern_of("cheapest")
@@ -45,6 +46,7 @@ _THIS = re.compile(r"\b(?:it|its|that|this|them|they|those|these|the same|same)(
 _NOT = pattern_of("not")
 _ASIDES = pattern_of("asides")
 _DIGITS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
+_LEAST_SIZE = 20  # a number besides the quantity may be part of a name from here on, as in "5 oak desks 120"
 _KEPT = frozenset({"with", "without"})
 
 
@@ -75,6 +77,10 @@ def line_of(text: str, shown: Sequence[Shown] = ()) -> Line:
         line |= {"sku": product["sku"], "product": product["name"]}
         rest = _NUMBERED.sub(" ", rest)
     counted, left = _counted(line, rest)
+    second = take_quantity(left)[0] if counted.get("quantity") else None
+    if second is not None and second.is_sure and (second.value is None or second.value < _LEAST_SIZE):
+        why = f"I cannot tell how many you want: “{counted.get('quantity')}” or “{second.said}”."
+        return {**counted, "product": unmasked(name_words(left)), "why": why, "unsure": True}
     negated = _NOT.search(left)
     if negated is not None and content(negated[0].split(" ", 1)[-1]):
         return {**counted, "why": f"I cannot look for what something is not (“{unmasked(negated[0])}”). Say what it should be instead."}
@@ -145,12 +151,7 @@ def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
         lines = _shared_budget(text, parts, shown)
     else:
         lines = [line_of(part, shown) for part in parts]
-    for line, before in zip(lines[1:], lines, strict=False):  # "bulbs, five of them"
-        if line.get("quantity") and not line.get("product") and "sku" not in line and not before.get("quantity"):
-            before["quantity"] = line.get("quantity")
-    for at in range(1, len(lines)):  # "two black pens and a red one": a red pen
-        if re.search(r"\bones?\b", parts[at]) and lines[at].get("product"):
-            lines[at]["prefer"] = lines[at - 1].get("product", "")
+    _joined(lines, parts)
     # "Black and blue notebooks" are both notebooks; "a desk and an office chair" are two things.
     last = lines[-1].get("product", "").split()
     for at, line in enumerate(lines[:-1]):
@@ -158,6 +159,28 @@ def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
         if len(one) == 1 and len(last) > 1 and not _BEGINS.match(parts[at + 1]) and "sku" not in line:
             line["prefer"] = " ".join(last)
     return [line for line in lines if line.get("product") or line.get("sku") or line.get("why")]
+
+
+def _joined(lines: list[Line], parts: Sequence[str]) -> None:
+    """Put together what several parts of a message say about one product."""
+    for at in range(len(lines) - 1, 0, -1):  # "a stapler, the small one"
+        if _THE_ONE.match(parts[at]) and lines[at].get("product") and not lines[at].get("quantity"):
+            lines[at - 1]["product"] = f"{lines[at].get('product', '')} {lines[at - 1].get('product', '')}".strip()
+            lines[at]["product"] = ""
+    for line, before in zip(lines[1:], lines, strict=False):  # "bulbs, five of them"
+        if line.get("quantity") and not line.get("product") and "sku" not in line and not before.get("quantity"):
+            before["quantity"] = line.get("quantity")
+            line["quantity"] = None
+    for line, part in zip(lines[1:], parts[1:], strict=False):  # "four chairs, two with armrests and two without"
+        if line.get("quantity") and "sku" not in line and (not line.get("product") or _MORE_OF_IT.match(part)):
+            line |= {"why": line.get("why") or f"I cannot tell what “{unmasked(part.strip())}” is about.", "unsure": True}
+    for at in range(1, len(lines)):  # "two black pens and a red one": a red pen
+        if re.search(r"\bones?\b", parts[at]) and lines[at].get("product"):
+            lines[at]["prefer"] = lines[at - 1].get("product", "")
+
+
+_THE_ONE = re.compile(r"\s*(?:please |pls )?the (?:\w+ ){1,3}(?:ones?|kind|version|type|size)\W*$")
+_MORE_OF_IT = re.compile(rf"\s*(?:the )?(?:\d+|{'|'.join(_DIGITS)}) (?:with|without|in|for|of each|each|as)\b")
 
 
 def _parts(text: str) -> list[str]:

@@ -15,6 +15,7 @@ __all__ = [
     "small_talk",
     "sum_in",
     "topic_of",
+    "topics_of",
 ]
 
 _QUOTES = str.maketrans(
@@ -29,7 +30,8 @@ def normalised(text: str) -> str:
     """Write a message in lower case, with plain apostrophes, single spaces and whole words."""
     plain = unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
     plain = _SHORT_WORD.sub(lambda found: SPELLING[found[0]], plain)
-    plain = re.sub(r"(?<=\d)x(?=\d)", " x ", plain)
+    plain = re.sub(r"\b(know|see|check|wonder|wondering|ask|asking|tell me|sure) if\b", r"\1 whether", plain)
+    plain = re.sub(r"(?<=\d)x(?=\d|\s|$)", " x ", plain)
     return " ".join(re.sub(r"(?<=\d)(?=(?:cm|mm|pcs|tiers?|drawers?|sheets?)\b)", " ", plain).split())
 
 
@@ -103,9 +105,23 @@ ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "1st":
 def topic_of(text: Text) -> str | None:
     """Find out what help is asked for, as words to search for, and take them away; None where it is about something else."""
     for words, query in TOPICS:
-        if text.take(words):
+        if text.has(words):
+            text.rest = " ".join(words.sub(lambda found: f" ~ {_between(found)} ", text.rest).split())
             return query
     return None
+
+
+def _between(found: re.Match[str]) -> str:
+    """Return the words of a match that its pattern does not name: they stand in a gap of it, and are not understood by it."""
+    return " ".join(word for word in content(found[0]) if word.isdigit() or word[:4] not in found.re.pattern)
+
+
+def topics_of(text: Text) -> list[str]:
+    """Find out everything that help is asked for, and take it away."""
+    found: list[str] = []
+    while (topic := topic_of(text)) is not None:
+        found.append(topic)
+    return found
 
 
 _SUM_SIGNS = r"[-+*/x×÷%^().\d\s]"  # noqa: RUF001 - what people type
