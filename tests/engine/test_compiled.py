@@ -152,7 +152,7 @@ async def test_what_langgraph_json_names_can_be_loaded_and_runs(agent: str, tmp_
         "success",
         "2 + 2 = 4",
         "2 + 2 = 4 [call-1]",
-        "The files here say nothing about '",
+        "No file of the admin has the word ",
         "(from /billing.md; looked up: 'electricity')",
         "query_graph",
     }

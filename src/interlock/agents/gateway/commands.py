@@ -55,7 +55,7 @@ _GRAMMAR: tuple[tuple[Kind, str], ...] = (
     ("list", rf"(?:ls|dir|tree)(?: -\w+)?(?: P)?|ls {_MINE}{_THINGS}"),
     ("list", rf"(?:list|{_SHOW}) {_MINE}{_THINGS}(?: names)?{_WHERE}?{_THERE}*"),
     ("list", rf"list(?: me)?(?: {_CONTENTS}P(?: {_THINGS})?| what is{_WHERE})?"),
-    ("list", rf"(?:what|which)(?: (?:are|kinds? of|sorts? of))?(?: {_WHOSE})* {_THINGS}{_THERE}*{_WHERE}?{_THERE}*"),
+    ("list", rf"(?:what|which)(?: (?:are|kinds? of|sorts? of))?(?: {_WHOSE})* {_THINGS}{_THERE}*(?: (?:are|is))?{_WHERE}?{_THERE}*"),
     ("list", rf"(?:what|which)(?: (?:are|is|can i find|{_HAVE}))*{_WHERE}|what's{_WHERE}"),
     ("read", rf"{_SHOW} {_CONTENTS}(?:{_THINGS} )?P(?: (?:and )?P)*|P(?: P)*"),
     ("read", r"what (?:does|do|did) P(?: (?:and )?P)* (?:say|says|contain|have|has)(?: in it)?|(?:what is|what's)(?: written)? in P"),
@@ -82,9 +82,11 @@ _GRAMMAR: tuple[tuple[Kind, str], ...] = (
     ("delete", rf"(?:delete|remove|erase|rm) {_MINE}(?:(?:{_PAGE}|folder) )?P"),
 )
 _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern.replace("W", r"(?!and\b|or\b|but\b|then\b)[^\sQPG]+"))) for kind, pattern in _GRAMMAR
+    (kind, re.compile(pattern.replace("W", r"(?!(?:and|or|but|then|all|any|each|every|the|this|that)\b)[^\sQPG]+")))
+    for kind, pattern in _GRAMMAR
 )
 
+_FLAGS = re.compile(r"(?i)^(\s*(?:ls|dir|tree|cat))(?: -[a-z]+)+(?!\S)")  # which change how things are shown, and not what
 _COMPOUND = re.compile(r"\b(?:and|then) (?:show|list|read|open|print|give|delete|remove|write|replace|tell)\b")
 _BEGINS = re.compile(
     r"(?:write|put|save|store|create|make|replace|change|edit|delete|remove|erase|rm|search|grep|ls|dir|list|read|open|cat)\b"
@@ -97,6 +99,7 @@ _UNSUPPORTED: Mapping[str, str] = {
     "translate": r"translate",
     "explain": r"explain",
     "compare": r"compare|diff",
+    "book, cancel or pay anything": r"(?:cancel|book|reserve|refund|reset|register|pay|rebook) (?:me|my|our|us|a|an|the|this|that)\b.*",
     "count": r"count|how many (?:files|pages|documents|words|lines|folders|notes)",
     "sort": r"sort",
     "send": r"send|e-?mail|mail|forward|(?:tell|inform|notify|ask) (?:the |our |all |every )*(?:customers?|users?|everyone)",
@@ -128,11 +131,13 @@ class _Tokens:
     quotes: tuple[str, ...]
     paths: tuple[str, ...]
     patterns: tuple[str, ...]
+    named: tuple[str, ...]
+    """The paths as they were written."""
 
 
 def parse_command(text: str) -> Command:
     """Return the command that a text is as a whole. A text that is no command is a question that the files may answer."""
-    tokens = _tokens(text)
+    tokens = _tokens(_FLAGS.sub(r"\1", text))
     plain = tokens.plain
     if len(plain) > MAX_LENGTH:
         return Command("question", text=text)
@@ -145,9 +150,14 @@ def parse_command(text: str) -> Command:
     for what, pattern in _REFUSED:
         if pattern.match(plain) and not _ABOUT_ONESELF.match(tokens.plain):
             return Command("unsupported", tokens.paths, what)
-    if _BEGINS.match(plain) or _COMPOUND.search(plain):
+    if _BEGINS.match(plain) or _COMPOUND.search(plain) or any(map(_is_folder, tokens.named)):
         return Command("unclear", text=text)
     return Command("question", text=text)
+
+
+def _is_folder(path: str) -> bool:
+    """Tell whether a path as it was written is one of a folder: a question about it is none that its words could answer."""
+    return path.startswith(("/", "..")) and _ENDS_LIKE_A_FILE.search(path.rstrip(".:")) is None
 
 
 def _tokens(text: str) -> _Tokens:
@@ -167,7 +177,7 @@ def _tokens(text: str) -> _Tokens:
 
     plain = " ".join(letters())
     quotes = tuple(quote[1:-1] for quote in found["Q"])
-    return _Tokens(plain, quotes, tuple(map(_rooted, found["P"])), tuple(found["G"]))
+    return _Tokens(plain, quotes, tuple(map(_rooted, found["P"])), tuple(found["G"]), tuple(found["P"]))
 
 
 def _rooted(path: str) -> str:

@@ -18,10 +18,12 @@ _FOR_CUSTOMERS = re.compile(r"(?i)\b(?:docs?|documents?|documentation|customers?
 _FOR_ADMINS = re.compile(
     r"(?i)(?<!\w)/admin\b|\b(?:my|our|the admin(?:istrator)?'?s?) (?:own )?(?:files?|notes?|folders?|secrets?|keys?)\b"
 )
-_ADMINS_FILES = re.compile(r"(?i)(?<![\w/])admin(?:istrator)?(?:'?s)?(?!\w)")
+_ADMINS_FILES = re.compile(r"(?i)(?<![\w/.])/?admin(?:istrator)?(?:'?s)?(?![\w/])")
 _SMALL_TALK: Mapping[str, str] = {
-    r"(?:hi|hello|hey|hallo|hiya|yo|greetings|good (?:morning|afternoon|evening|day))(?: (?:there|all|everyone|again|you))?": "Hello. ",
-    r"(?:many )?(?:thanks|thank you|thx|ty|cheers|great|perfect|nice|cool|awesome|got it|ok|okay)"
+    r"(?:hi|hello|hey|hallo|hiya|yo|greetings|(?:good )?(?:morning|afternoon|evening|day))(?: (?:there|all|everyone|again|you))?": (
+        "Hello. "
+    ),
+    r"(?:many )?(?:thanks|thank you|thx|ty|cheers|(?:that|this|it) help(?:s|ed)(?: me)?|great|perfect|nice|cool|awesome|got it|ok|okay)"
     r"(?: (?:thanks|thank you|a lot|very much|so much|for (?:your|the) help))*": "You are welcome. ",
     r"(?:(?:thanks|thank you|ok|okay) )?(?:bye|goodbye|see you|see you later|good night|ciao)(?: bye)?": "Goodbye.",
     r"how are you(?: doing)?(?: today)?|how is it going|what(?:'s|s| is) (?:up|new)": "I am a set of rules, and they work. ",
@@ -31,8 +33,13 @@ _SMALL_TALK: Mapping[str, str] = {
     r"(?:what is|what's) your name|what are you called": "I have no name: I am the offline worker of this gateway. ",
     r"(?:what|which) (?:time|day|date|year) is it(?: now| today)?|what is the (?:time|date)(?: now| today)?": "I do not know the time. ",
     r"(?:hi|hello|hey) i have a (?:quick )?question|i have a question|can you help me|i need help": "Ask away. ",
-    r"help|help me|what can (?:you|i) (?:do|ask)(?: here)?|how does this work|what do you do|\?+|commands|usage": "",
+    r"(?:please )?(?:help|help me)(?: please)?": "",
+    r"what can (?:you|i) (?:do|ask)(?: here)?|how does this work|what do you do|\?+|commands|usage": "",
 }
+_GREETING = re.compile(
+    r"(?i)^\s*(?:(?:hi|hello|hey|hallo|hiya|yo|greetings|(?:good )?(?:morning|afternoon|evening|day)|dear (?:sir|madam|team|all)"
+    r"|(?:i have )?(?:a |just a )?(?:quick |short )?question)(?: (?:there|all|everyone|again|team))?\s*[,.!:;\u2026-]*\s+)+(?=\w)"
+)
 _REPLIES = tuple((re.compile(pattern), reply) for pattern, reply in _SMALL_TALK.items())
 _FAILED = re.compile(r"^(?:Error|[a-z]+_[a-z_]+:)")
 _MISSING = re.compile(r"File '([^']*)' not found")
@@ -54,19 +61,35 @@ class GatewayRules(Rules):
         said = _small_talk(task, offered)
         if said is not None:
             return said
-        command = parse_command(task)
+        command = parse_command(_without_greeting(task))
         if command.kind == "list" and "write_file" not in offered and _ADMINS_FILES.search(task):
-            return "The files of the admin are not here. I have the documents for customers: 'list /' shows them."
+            return "That cannot be done. The files of the admin are not here. I have the documents for customers: 'list /' shows them."
         return _carry_out(command, _answers(messages), offered)
 
 
 def _small_talk(task: str, offered: frozenset[str]) -> str | None:
-    """Answer a greeting, thanks, a goodbye or a question about the rules themselves; nothing where it is none of these."""
-    said = " ".join(re.findall(r"[\w'?]+", task.lower().replace("\u2019", "'"))).removesuffix("?") or task.strip()
-    for pattern, reply in _REPLIES:
-        if pattern.fullmatch(said):
-            return reply if reply == _GOODBYE else reply + _help(offered)
-    return None
+    """Answer greetings, thanks, a goodbye or a question about the rules themselves; nothing where there is more than that."""
+    parts = [_plain(part) for part in re.split(r"[.,;!?\u2026]+(?=\s|$)", task) if _plain(part)] or [_plain(task) or task.strip()]
+    replies = [_reply_to(part) for part in (parts if len(parts) > 1 and all(map(_is_talk, parts)) else [_plain(task) or task.strip()])]
+    said = next((reply for reply in reversed(replies) if reply), replies[0])
+    return said if said is None or said == _GOODBYE else said + _help(offered)
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"[\w'?]+", text.lower().replace("\u2019", "'"))).removesuffix("?")
+
+
+def _is_talk(said: str) -> bool:
+    return _reply_to(said) is not None
+
+
+def _reply_to(said: str) -> str | None:
+    return next((reply for pattern, reply in _REPLIES if pattern.fullmatch(said)), None)
+
+
+def _without_greeting(task: str) -> str:
+    """Leave out a greeting before something else: it is none of the words to look up."""
+    return _GREETING.sub("", task, count=1) or task
 
 
 def _help(offered: frozenset[str]) -> str:
@@ -81,7 +104,9 @@ def _carry_out(command: Command, answers: Sequence[Answer], offered: frozenset[s
     """Take the next step of a command: call tools, or say what they answered."""
     match command.kind:
         case "question":
-            return answer_question(command.text, answers)
+            return answer_question(
+                command.text, answers, whose="file of the admin" if "write_file" in offered else "document for customers"
+            )
         case "unsupported":
             return f"I cannot {command.text} here, so nothing was done. {_help(offered)}"
         case "unclear":

@@ -1,6 +1,7 @@
 """How the offline rules answer a question: by quoting the paragraph that has all words of the question that carry meaning.
 
-A word that no file has is named of being ignored, so a paragraph is never shown as the answer to another question.
+A word that no file has is named instead of being ignored, so a paragraph is never shown as the answer to another question. Where a
+question says "not", so has the paragraph; other small words that may change what is asked are named as not looked up.
 """
 
 from __future__ import annotations
@@ -29,9 +30,21 @@ users using very want wants was way we well were what whats when where which whi
 wonder work works would write written yes yet you your yours
 """.split()  # noqa: SIM905 - a text is easier to read than 250 quotes
 )
+_NEGATIONS = frozenset(
+    """
+no nor not never without cannot cant dont doesnt didnt isnt arent wasnt werent wont couldnt shouldnt except
+""".split()  # noqa: SIM905 - as above
+)
+_NEGATED = re.compile(r"(?i)(?<!\w)(?:not|no|nor|none|nothing|never|without|cannot|except)(?!\w)|n['\u2019]t(?!\w)")
+_TELLING = frozenset(
+    """
+all any after before between both each either every least less more most often once only other over same still till under until
+""".split()  # noqa: SIM905 - as above
+)
 _ALIKE = (("cost", "price", "charge", "fee"), ("error", "status"), ("pay", "paid"), ("login", "sign-in"), ("mail", "e-mail"))
 _MOST_WORDS = 8
 _MOST_PAGES = 3
+_MOST_PARAGRAPHS = 5
 _SHORTEST_STEM = 3
 
 
@@ -53,7 +66,7 @@ class _Paragraph:
     context: str
 
 
-def answer_question(question: str, answers: Sequence[Answer]) -> str | ModelReply:
+def answer_question(question: str, answers: Sequence[Answer], *, whose: str) -> str | ModelReply:
     """Look for the words of a question, read the pages that have all of them, and quote the paragraph that has them."""
     words = _meaning(question)
     if not words:
@@ -62,20 +75,22 @@ def answer_question(question: str, answers: Sequence[Answer]) -> str | ModelRepl
         return f"That is too much for one question: I can look up {_MOST_WORDS} words at once. Please ask for one thing at a time."
     read = [answer for answer in answers if answer.call.name == "read_file" and not answer.failed]
     if read:
-        return _quote(words, read)
+        return _quote(question, words, read)
     if not answers:
         return ModelReply(calls=tuple(_searches(words)))
-    return _choose_pages(words, answers)
+    return _choose_pages(words, answers, whose)
 
 
 def _searches(words: Sequence[str]) -> Iterator[ToolCall]:
     yield ToolCall(id="call-0", name="glob", arguments={"pattern": "**/*"})
-    patterns = dict.fromkeys(form for word in words for stem in _stems(word) for form in (stem, stem.capitalize(), stem.upper()))
+    patterns = dict.fromkeys(
+        form for word in words for stem in _stems(word) for form in (stem, stem.capitalize(), stem.title(), stem.upper())
+    )
     for number, pattern in enumerate(patterns, start=1):
         yield ToolCall(id=f"call-{number}", name="grep", arguments={"pattern": pattern})
 
 
-def _choose_pages(words: Sequence[str], answers: Sequence[Answer]) -> str | ModelReply:
+def _choose_pages(words: Sequence[str], answers: Sequence[Answer], whose: str) -> str | ModelReply:
     """Read the pages that have every word, or say which words are missing."""
     found: dict[str, set[str]] = defaultdict(set)
     for answer in answers:
@@ -84,7 +99,8 @@ def _choose_pages(words: Sequence[str], answers: Sequence[Answer]) -> str | Mode
             found[page] |= {word for word in words if _has(name, word)}
     unknown = [word for word in words if not any(word in having for having in found.values())]
     if unknown:
-        return f"The files here say nothing about {_listed(unknown)}."
+        which = f"the word {_listed(unknown)}" if len(unknown) == 1 else f"any of the words {_listed(unknown)}"
+        return f"No {whose} has {which}, so I cannot answer that. Ask in the words of the files: 'list /' shows them."
     pages = sorted(page for page, having in found.items() if len(having) == len(words) and not page.endswith("/"))
     if not pages:
         return f"No file here has all of {_listed(words)}. Ask with fewer words, or 'search for \"{words[0]}\"'."
@@ -96,17 +112,37 @@ def _choose_pages(words: Sequence[str], answers: Sequence[Answer]) -> str | Mode
     )
 
 
-def _quote(words: Sequence[str], read: Sequence[Answer]) -> str:
+def _quote(question: str, words: Sequence[str], read: Sequence[Answer]) -> str:
     """Quote the paragraph that has every word; where none has, say so and name the pages."""
     paragraphs = [paragraph for answer in read for paragraph in _paragraphs(answer)]
-    full = [one for one in paragraphs if all(_has(f"{one.context} {one.text}", word) for word in words)]
-    if full:
-        best = max(full, key=lambda one: _closeness(one, words))
-        others = sorted({one.page for one in full} - {best.page})
-        also = f"; also in {', '.join(others)}" if others else ""
-        return f"{best.text}\n\n(from {best.page}{also}; looked up: {_listed(words)})"
-    pages = [str(answer.call.arguments["file_path"]) for answer in read]
-    return f"No paragraph here has all of {_listed(words)}. The words are in {', '.join(pages)}: 'read {pages[0]}' shows the page."
+    is_negated = not _NEGATIONS.isdisjoint(_tokens(question))
+    full = [
+        one
+        for one in paragraphs
+        if all(_has(f"{one.context} {one.text}", word) for word in words) and (not is_negated or _NEGATED.search(one.text))
+    ]
+    asked = [*words, *(["not"] if is_negated else [])]
+    if not full:
+        pages = [str(answer.call.arguments["file_path"]) for answer in read]
+        return f"No paragraph here has all of {_listed(asked)}. The words are in {', '.join(pages)}: 'read {pages[0]}' shows the page."
+    best = max(full, key=lambda one: _closeness(one, words))
+    shown = [best] if all(_has(best.text, word) for word in words) else _section(best, paragraphs)
+    others = sorted({one.page for one in full} - {best.page})
+    also = f"; also in {', '.join(others)}" if others else ""
+    unused = [word for word in dict.fromkeys(_tokens(question)) if word in _TELLING and not all(_is_in(one.text, word) for one in shown)]
+    ignored = f"; not looked up: {_listed(unused)}" if unused else ""
+    quoted = "\n\n".join(one.text for one in shown)
+    return f"{quoted}\n\n(from {best.page}{also}; looked up: {_listed(asked)}{ignored})"
+
+
+def _section(best: _Paragraph, paragraphs: Sequence[_Paragraph]) -> list[_Paragraph]:
+    """Return all paragraphs below a heading that has some of the words: any of them may be meant. Of many, only the best."""
+    section = [one for one in paragraphs if (one.page, one.context) == (best.page, best.context)]
+    return section if len(section) <= _MOST_PARAGRAPHS else [best]
+
+
+def _is_in(text: str, word: str) -> bool:
+    return re.search(rf"(?i)(?<!\w){word}(?!\w)", text) is not None
 
 
 def _closeness(paragraph: _Paragraph, words: Sequence[str]) -> tuple[bool, int]:
@@ -128,7 +164,8 @@ def _paragraphs(answer: Answer) -> Iterator[_Paragraph]:
 
 def _meaning(question: str) -> list[str]:
     """Return the words of a question that carry meaning."""
-    return [word for word in dict.fromkeys(_tokens(question)) if word not in _EMPTY_WORDS and (len(word) > 1 or word.isdigit())]
+    empty = _EMPTY_WORDS | _NEGATIONS | _TELLING
+    return [word for word in dict.fromkeys(_tokens(question)) if word not in empty and (len(word) > 1 or word.isdigit())]
 
 
 def _tokens(text: str) -> list[str]:
