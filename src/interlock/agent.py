@@ -34,6 +34,8 @@ class Agent:
     empty is refused unless it `answers_empty`. `follow` returns the input of a turn that follows at once after one that
     succeeded, from the state that it left, or None. `abort` is the answer that gives up a turn that waits for a person: with it,
     a new input ends the waiting turn.
+    `least_steps` is how many steps a turn needs to end by its own rows, whatever happens in it: a smaller `max_steps` is refused before
+    the turn begins.
     `providers` make the adapters of capabilities that the library does not provide, or provides in another way.
     `native` says which fields look like LangChain's messages in a graph that is handed out.
     """
@@ -57,6 +59,7 @@ class Agent:
     native: Mapping[str, NativeField] = field(default_factory=dict[str, NativeField])
     follow: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None = None
     abort: str | None = None
+    least_steps: int = 1
     providers: Sequence[Provider] = ()
 
     def __post_init__(self) -> None:

@@ -497,6 +497,7 @@ class Interlock:
                 pauses=chosen.pauses,
                 partial=chosen.partial,
             )
+            _check_steps(chosen, self.settings.max_steps)
             ready = self._prepare(chosen, graph)
             order.kept = self._kept(chosen, order, ready.gate)
         except ContractError:
@@ -584,6 +585,15 @@ def _both(events: list[Event], sink: Sink | None) -> Sink:
             sink(copy.deepcopy(event))
 
     return hear
+
+
+def _check_steps(agent: Agent, most: int | None) -> None:
+    """Refuse a limit of steps by which a turn could not end as the agent's document says."""
+    if most is not None and most < agent.least_steps:
+        raise SettingsInvalid(
+            f"A turn of '{agent.name}' may need {agent.least_steps} steps to end, and may take {most} (max_steps)."
+            f" Fix: set max_steps to {agent.least_steps} or more."
+        )
 
 
 def _named(graph: Graph, given: str | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,8 +5,11 @@ import functools
 import json
 import unicodedata
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,11 +17,12 @@ from interlock import Interlock, Settings, TurnResult
 from interlock.adapters.media import NoImages, NoTranscriber
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.nodes import MESSAGES, task_preprocessing_node
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse
+from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse, Transcriber
 from interlock.engine import ENGINES, EngineName
-from interlock.errors import InputError
+from interlock.errors import InputError, SettingsInvalid
 from interlock.runtime.events import Event
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
+from tests.support.passing import ENOUGH, let_time_pass, use_up
 
 ASKED = ("router_node", "state_init_node", "decision_logic_node", "task_preprocessing_node", "decision_logic_node", "model_call_node")
 SUCCESS = (*ASKED, "result_handling_node", "decision_logic_node", "format_response_node")
@@ -36,6 +40,14 @@ URIS = st.builds(
     st.one_of(st.text(), st.sampled_from(["iVBORw0KGgo=", "UklGRiQAAABXQVZF", "%ff", "aGk="])),
 )
 INPUTS = st.one_of(TEXT, URIS, st.text(alphabet=st.one_of(SURROGATES, st.characters(codec="utf-8"))), st.just("x" * 40_000))
+
+
+AUDIO = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
+
+
+class Hears:
+    async def transcribe(self, audio: bytes, *, media_type: str) -> str:
+        return "heard"
 
 
 class Puppet:
@@ -216,3 +228,45 @@ def test_text_that_is_ready_for_the_model_is_left_as_it_is(text: str):
 @given(words=st.lists(st.text(alphabet=st.characters(categories=["L", "N"], max_codepoint=0x17F), min_size=1), min_size=1))
 def test_words_reach_the_model_as_they_are(words: list[str]):
     assert normalised(" \n".join(words)) == unicodedata.normalize("NFC", " \n".join(words))
+
+
+@given(engine=st.sampled_from(ENGINES), at=st.integers(0, 40), said=st.sampled_from(["hello", AUDIO]), is_recorded=st.booleans())
+async def test_wherever_the_time_runs_out_the_turn_ends_by_its_rows(engine: EngineName, at: int, said: str, *, is_recorded: bool):
+    """Time runs out with an event of the turn: while a node begins or ends, before or after a call, between two steps."""
+    let_time_pass()
+    events = 0
+
+    def listen(_: Event) -> None:
+        nonlocal events
+        events += 1
+        if events == at + 1:
+            use_up()
+
+    grants = {ModelBackend: ScriptedModel("fine"), Transcriber: Hears(), Clock: FixedClock(), Ids: CountingIds()}
+    app = Interlock(Settings(engine=engine, max_turn_seconds=ENOUGH), grants=grants)
+    with TemporaryDirectory() as folder:
+        record = Path(folder) / "turn.jsonl" if is_recorded else None
+        result = await app.run("sam", said, on_event=listen, record=record)
+        if record is not None:
+            assert (await app.replay(record)).differences == ()
+    assert result.path[-1] == "format_response_node"
+    if result.status == "success":
+        assert "error_router_node" not in result.path
+        return
+    assert result.error is not None
+    assert (result.error.code, result.path[-2]) == ("budget_exceeded", "error_router_node")
+    assert "max_turn_seconds" in result.output
+
+
+@given(engine=st.sampled_from(ENGINES), most=st.integers(1, 12), reply=st.sampled_from(["fine", " ", RuntimeError("broken")]))
+async def test_however_few_steps_a_turn_may_take_it_ends_by_its_rows_or_does_not_begin(engine: EngineName, most: int, reply: Scripted):
+    model = ScriptedModel(reply)
+    app = Interlock(Settings(engine=engine, max_steps=most), grants={ModelBackend: model, Clock: FixedClock(), Ids: CountingIds()})
+    if most < 10:
+        with pytest.raises(SettingsInvalid, match="max_steps"):
+            await app.run("sam", "hello")
+        assert model.requests == []
+        return
+    result = await app.run("sam", "hello")
+    assert result.path[-1] == "format_response_node"
+    assert result.status == "success" or result.path[-2] == "error_router_node"

@@ -7,7 +7,18 @@ import typing
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from typing import Any, Literal, Protocol, TypeVar, get_origin
 
-__all__ = ["Capability", "EventKind", "asks_model", "emits", "event_kind", "is_capability", "is_stream", "methods"]
+__all__ = [
+    "Capability",
+    "EventKind",
+    "asks_model",
+    "emits",
+    "event_kind",
+    "instant",
+    "is_capability",
+    "is_stream",
+    "methods",
+    "takes_no_time",
+]
 
 EventKind = Literal["chat_model", "tool", "custom"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +45,17 @@ def emits(kind: EventKind, *, asks_model: bool = True) -> Callable[[F], F]:
         return method
 
     return mark
+
+
+def instant(method: F) -> F:
+    """Mark a method whose calls take no time, such as looking at the clock: they are made also when the time of a turn is up."""
+    method.__dict__["interlock_instant"] = True
+    return method
+
+
+def takes_no_time(capability: type, method: str) -> bool:
+    """Tell whether a method is marked as one whose calls take no time."""
+    return getattr(capability, method).__dict__.get("interlock_instant", False)
 
 
 def event_kind(capability: type, method: str) -> EventKind | None:

@@ -10,11 +10,15 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from interlock.errors import BudgetExceeded
+from interlock.runtime.watch import Wait
 
-__all__ = ["GRACE", "Budget", "Heard", "Limits", "TimeRanOut"]
+__all__ = ["GRACE", "LATE_STEPS", "Budget", "Heard", "Limits", "TimeRanOut"]
 
 GRACE = 0.25
 """Seconds that a turn whose time is up has for its calls and steps to end by themselves, each with an error of its own."""
+
+LATE_STEPS = 20
+"""Steps that a turn whose time is up may take without any call, to end as its rows say."""
 
 _BYTES_PER_TOKEN = 4  # for a model that does not say how many it took
 
@@ -51,7 +55,7 @@ class Heard:
 class Budget:
     """What one turn has used so far. `now` is a clock that only goes forward, in seconds."""
 
-    __slots__ = ("_bytes", "_calls", "_ran_out", "_tokens", "_told_at", "has_time_limit", "limits", "now", "until")
+    __slots__ = ("_bytes", "_calls", "_late_steps", "_ran_out", "_tokens", "has_time_limit", "limits", "now", "turn_wait", "until")
 
     def __init__(self, limits: Limits, *, now: Callable[[], float], ran_out: TimeRanOut | None = None) -> None:
         self.limits = limits
@@ -61,8 +65,9 @@ class Budget:
         if ran_out is not None and ran_out.in_a_step:
             self.until = now() + GRACE  # it waits for something that nobody recorded, and would wait for ever
         self.has_time_limit = self.until is not None or limits.max_call_seconds is not None
-        self._calls = self._tokens = self._bytes = 0
-        self._told_at: float | None = None
+        self._calls = self._tokens = self._bytes = self._late_steps = 0
+        self.turn_wait: Wait | None = None
+        """What ends the turn when its time is up; a step that begins later has a grace of its own."""
 
     def call_until(self) -> float:
         """Return the moment when a call that begins now has to have ended; 0 where the turn's time is up."""
@@ -79,12 +84,7 @@ class Budget:
 
     def out_of_time(self) -> BudgetExceeded | None:
         """Return the error of a turn whose time is up."""
-        now = self.now()
-        if self.until is None or now < self.until:
-            return None
-        if self._told_at is None:
-            self._told_at = now
-        return self._time_is_up()
+        return None if self.until is None or self.now() < self.until else self._time_is_up()
 
     def _time_is_up(self) -> BudgetExceeded:
         return BudgetExceeded(f"The turn took all of its {self.limits.max_turn_seconds or 0:g} seconds (max_turn_seconds).")
@@ -92,8 +92,8 @@ class Budget:
     def take_step(self, taken: int, own: int, steps: int) -> BudgetExceeded | None:
         """Begin a step; return why there may be none. Before it the turn took so many, the graph so many of its own.
 
-        A node that was told, by one of its calls, that the time is up may have returned an outcome. The steps that follow it
-        have the grace period: no call is let out any more, but the turn can end as its rows say.
+        Time that is up ends no step, as a node without calls takes none: the next call is refused with an error that its node can
+        make an outcome of, and a few more steps without calls let the turn end as its rows say.
         """
         most = self.limits.max_steps
         if own >= steps:
@@ -104,8 +104,12 @@ class Budget:
             return self._time_is_up()
         if self.until is None or self.now() < self.until:
             return None
-        was_told = self._told_at is not None and self.now() < self._told_at + GRACE
-        return None if was_told else self._time_is_up()
+        self._late_steps += 1
+        if self._late_steps > LATE_STEPS:
+            return self._time_is_up()
+        if self.turn_wait is not None:
+            self.turn_wait.deadline = self.now() + GRACE
+        return None
 
     def ask_model(self) -> Heard:
         """Begin a call of a model."""

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
-from interlock.capabilities.capability import asks_model, event_kind, is_stream
+from interlock.capabilities.capability import asks_model, event_kind, is_stream, takes_no_time
 from interlock.capabilities.telling import hearing
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract.codec import Codec, Write, writer
@@ -32,7 +32,7 @@ from interlock.errors import (
     PersonAwaited,
     TurnError,
 )
-from interlock.runtime.budget import Budget, Heard
+from interlock.runtime.budget import GRACE, Budget, Heard
 from interlock.runtime.events import Run
 from interlock.runtime.ledger import JournalFailed, Ledger, key_of, recorded_error
 from interlock.runtime.redaction import REDACTED
@@ -62,6 +62,7 @@ class Declared:
         self.called = f"{self._capability}.{name}"
         self._event = event_kind(capability, name)
         self._asks_model = asks_model(capability, name)
+        self._takes_no_time = takes_no_time(capability, name)
         self._hint, _ = peel(get_args(returned)[0] if self.is_stream else returned)
         self.gives_secret = is_secret(returned)
         self._takes_secrets = {parameter for parameter, hint in parameters.items() if is_secret(hint)}
@@ -162,7 +163,9 @@ class Method(Declared):
             until = scope.budget.call_until()
             if not until:
                 await asyncio.sleep(0)  # let others run: the node may try again and again
-                raise self.late(scope.budget)
+                if not self._takes_no_time:
+                    raise self.late(scope.budget)
+                until = scope.budget.now() + GRACE
             wait = scope.begin_wait(until)
         elif tell is None:
             return validate(await self.made(*args, **kwargs))

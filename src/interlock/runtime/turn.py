@@ -169,6 +169,7 @@ class Turn:
         """Let the engine walk, and make a result of however that ends."""
         # Calls and steps end by themselves when the time is up; this is for a node that waits for something else.
         wait = None if self._shared.watch is None else self._shared.watch.begin(self._shared.budget.turn_until(), grace=GRACE)
+        self._shared.budget.turn_wait = wait
         try:
             took = self._to_the_end(compiled, given) if self._order.kept is None else self._in_session(compiled, given, wait)
             return self._checked(await took)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node
 from interlock.capabilities import Clock, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Piece, Tool, Usage
-from interlock.capabilities.capability import emits
+from interlock.capabilities.capability import emits, instant
 from interlock.capabilities.telling import tell
 from interlock.engine import EngineName
 from interlock.errors import BudgetExceeded, InterlockError
-from interlock.runtime.budget import Budget, Limits
+from interlock.runtime.budget import LATE_STEPS, Budget, Limits
 from interlock.settings import read_settings
 from interlock.testing import ScriptedModel
 from tests.support.passing import leap
@@ -249,9 +249,47 @@ async def dawdle(text: str) -> Done:
     return Done(out="late")
 
 
-async def test_no_step_begins_when_the_turns_time_is_up(engine: EngineName):
-    result = await take(engine, job(dawdle, _second), max_turn_seconds=SHORT)
-    assert (code(result), result.path, result.state["out"]) == ("budget_exceeded", ("dawdle",), "late")
+async def test_no_call_is_let_out_when_the_turns_time_is_up_between_two_steps(engine: EngineName):
+    slow = RealSlow()
+    result = await take(engine, job(dawdle, work), grants={Slow: slow}, max_turn_seconds=SHORT)
+    assert (code(result), result.path, result.state["out"]) == ("budget_exceeded", ("dawdle", "work"), "late")
+    assert "max_turn_seconds" in message(result)
+
+
+async def test_steps_without_calls_end_the_turn_when_its_time_is_up(engine: EngineName):
+    assert code(await take(engine, job(dawdle, _second), max_turn_seconds=SHORT)) is None
+
+
+async def test_there_are_not_many_steps_after_the_time_is_up(engine: EngineName):
+    result = await take(engine, endless, max_turn_seconds=1e-9)
+    assert (code(result), len(result.path)) == ("budget_exceeded", LATE_STEPS)
+    assert "max_turn_seconds" in message(result)
+
+
+class Told(Capability, Protocol):
+    @instant
+    async def at_once(self) -> str: ...
+
+
+class RealTold:
+    async def at_once(self) -> str:
+        return "told"
+
+
+async def look_up(text: str, *, told: Told) -> Done:
+    return Done(out=await told.at_once())
+
+
+async def insist_on_looking(text: str, *, told: Told) -> Done:
+    while True:
+        await told.at_once()
+
+
+async def test_a_call_that_takes_no_time_is_made_also_when_the_time_is_up(engine: EngineName):
+    result = await take(engine, job(look_up), grants={Told: RealTold()}, max_turn_seconds=1e-9)
+    assert (code(result), result.state["out"]) == (None, "told")
+    result = await take(engine, job(insist_on_looking), grants={Told: RealTold()}, max_turn_seconds=1e-9)
+    assert code(result) == "budget_exceeded", "but not for ever"
 
 
 async def raise_timeout() -> str:

@@ -42,6 +42,7 @@ agent = Agent(
     admit=_admit,
     reply=_reply,
     offline=SamRules(),
+    least_steps=sam.steps,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

@@ -32,6 +32,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "the model may not be asked": {"max_model_calls": 0},
     "the answer takes too many tokens": {"max_tokens": 1},
     "the answer has too many bytes": {"max_output_bytes": 3},
+    "the time is up from the beginning": {"max_turn_seconds": 1e-9},
 }
 
 HOSTILE = (
