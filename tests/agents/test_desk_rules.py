@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.agents.desk.planning import planned
 from interlock.agents.desk.quantities import masked, take_budget, take_quantity
 from interlock.agents.desk.roles import PlannerRequest
 from interlock.agents.desk.session import SessionState
-from interlock.agents.desk.words import normalised
+from interlock.agents.desk.vocabulary import TOPICS
+from interlock.agents.desk.words import Text, normalised, topics_of
 from interlock.engine import EngineName
 from tests.support.desk import Store, goal, new_session, stored, take
 
@@ -133,3 +134,14 @@ async def test_a_goal_that_the_rules_do_not_know_can_be_ended(store: Store, engi
     for _ in range(2):
         result = await take(store, engine, "never mind", session=session)
     assert result.metadata["open_goals"] == []
+
+
+WORDS = ["cancel", "my", "order", "n12345", "deliver", "to", "moon", "refund", "not", "arrived", "how much", "for", "sending", "when"]
+
+
+@settings(max_examples=300)
+@given(words=st.lists(st.sampled_from(WORDS), max_size=12))
+def test_what_help_is_asked_for_is_found_in_a_bounded_time(words: list[str]):
+    text = Text(" ".join(words))
+    found = topics_of(text)
+    assert len(found) == len(set(found)) <= len(TOPICS)

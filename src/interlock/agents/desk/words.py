@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from interlock.agents.desk.vocabulary import SAYS_NOTHING, SPELLING, TALK, TOPICS
 
@@ -104,11 +105,20 @@ ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "1st":
 
 def topic_of(text: Text) -> str | None:
     """Find out what help is asked for, as words to search for, and take them away; None where it is about something else."""
+    return next(_topics(text), None)
+
+
+def topics_of(text: Text) -> list[str]:
+    """Find out everything that help is asked for, and take it away."""
+    return list(_topics(text))
+
+
+def _topics(text: Text) -> Iterator[str]:
+    """Take away each topic once: what is in a gap of it stays, and may be another one."""
     for words, query in TOPICS:
         if text.has(words):
             text.rest = " ".join(words.sub(lambda found: f" ~ {_between(found)} ", text.rest).split())
-            return query
-    return None
+            yield query
 
 
 def _between(found: re.Match[str]) -> str:
