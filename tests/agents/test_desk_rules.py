@@ -136,7 +136,23 @@ async def test_a_goal_that_the_rules_do_not_know_can_be_ended(store: Store, engi
     assert result.metadata["open_goals"] == []
 
 
-WORDS = ["cancel", "my", "order", "n12345", "deliver", "to", "moon", "refund", "not", "arrived", "how much", "for", "sending", "when"]
+WORDS = [
+    "cancel",
+    "my",
+    "order",
+    "n12345",
+    "deliver",
+    "to",
+    "moon",
+    "refund",
+    "not",
+    "arrived",
+    "how much",
+    "for",
+    "sending",
+    "email",
+    "2fa",
+]
 
 
 @settings(max_examples=300)

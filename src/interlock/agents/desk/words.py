@@ -126,14 +126,6 @@ def _between(found: re.Match[str]) -> str:
     return " ".join(word for word in content(found[0]) if word.isdigit() or word[:4] not in found.re.pattern)
 
 
-def topics_of(text: Text) -> list[str]:
-    """Find out everything that help is asked for, and take it away."""
-    found: list[str] = []
-    while (topic := topic_of(text)) is not None:
-        found.append(topic)
-    return found
-
-
 _SUM_SIGNS = r"[-+*/x×÷%^().\d\s]"  # noqa: RUF001 - what people type
 _WHAT_IS = r"(?:(?:what(?:'s| is)|how much is|calculate|compute|work out|can you (?:calculate|do|work out))\s+)?"
 _SUM = re.compile(rf"{_WHAT_IS}(?P<sum>[-+(\d]{_SUM_SIGNS}*[)\d])[\s=?.!]*")
