@@ -37,6 +37,7 @@ _FORMAT = b"1"  # of the index: with another one it is built anew
 _MAX_WORDS = 16  # of a question are looked for
 _ENOUGH, _ENOUGH_WEIGHED = 0.5, 0.65  # of the weight of all words, which an article has to have
 _SEVERAL = 3  # words that say what is asked without one in a title
+_RARE = 2  # articles that have a word which is rare
 _TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
 _HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
 
@@ -222,14 +223,15 @@ def _relevant(having: Sequence[set[str]], total: int, *, weighs: bool) -> dict[s
 def _in_title(connection: sqlite3.Connection, quoted: Sequence[str], having: Sequence[set[str]], total: int) -> set[str]:
     """Find the articles whose title has half of what is asked, rare words counting more. A page may mention it and be on something else.
 
-    A page that has all of several words is taken to be about them, whatever its title.
+    A page that has all of several words, one of them rare, is taken to be about them, whatever its title.
     """
     weights = [math.log((total + 1) / (len(articles) + 0.5)) for articles in having]
     met: defaultdict[str, float] = defaultdict(float)
     for word, weight in zip(quoted, weights, strict=True):
         for article in _articles(connection, f"title : {word}"):
             met[article] += weight
-    complete = set[str].intersection(*having) if len(having) >= _SEVERAL else set[str]()
+    is_telling = len(having) >= _SEVERAL and any(len(articles) <= _RARE for articles in having)
+    complete = set[str].intersection(*having) if is_telling else set[str]()
     return {article for article, weight in met.items() if weight >= sum(weights) / 2} | complete
 
 

@@ -24,7 +24,8 @@ prices priced product products purchase search sell selling show stock stocked t
 
 _DEFINING = """
 applied applies apply calculate calculated calculates calculating called compute computed computes consider considered counted counts define
-defined defines defining definition definitions exactly explain handled happen happens mean meaning means meant measured often qualifies
+defined defines defining definition definitions exactly explain handled happen happens include
+included includes mean meaning means meant measured often qualifies
 qualify treated understand understood work works
 """
 

@@ -146,6 +146,8 @@ def _counting(asked: Measure, reading: Reading) -> tuple[str, ...]:
         notes.append("I count customers who placed an order in that time or of that kind.")
     if asked == "products" and measure == "units":
         notes.append("I count the units that were sold, not how many different products.")
+    if measure == "average" and {*reading.groups, *(one.group for one in reading.filters)} & _OF_PRODUCTS:
+        notes.append("Only the goods of that kind count, not what else is in the same order.")
     if "shipped" in stated:
         notes.append("'shipped' is the status of orders that are on their way: those that were delivered since are not in it.")
     if stated - {"processing"} and reading.periods:
@@ -245,6 +247,13 @@ def _check_meaning(measure: Measure, reading: Reading) -> None:
     is_unwanted = measure in {"returns", "cancellations"} or any(one.group == "status" for one in reading.filters)
     if reading.judged in {"best", "worst", "strongest", "weakest", "poorest"} and is_unwanted:
         raise CannotRead(f"By '{reading.judged}', do you mean the highest or the lowest figure? Please say which of them.")
+    lost = [value for one in reading.filters if one.group == "status" and not one.is_not for value in one.values]
+    if measure in {"net", "margin"} and {"cancelled", "returned"} & set(lost):
+        raise CannotRead(
+            f"{_SELECTED[measure][2]} leaves out cancelled and returned orders, so there is none of them. Do you mean their revenue?"
+        )
+    if reading.changes and reading.groups:
+        raise CannotRead("I can say how one figure changed, not several at once. Of which one: a country, a category or all?")
     mixed = any(one.group == "category" and len(one.values) > 1 and not one.is_not for one in reading.filters)
     if mixed and measure in {"orders", "buyers"}:
         raise CannotRead(

@@ -70,7 +70,7 @@ _MEASURES: dict[Measure, str] = {
     "average ticket|average value of our orders|average value of orders",
     "orders": "how many sales|order count|orders count|number of sales|count of orders|purchases|number of purchases|orders|how many times did customers order",
     "units": "units|unit|units sold|items|items sold|pieces|pieces sold|quantity sold|quantity|number of items|products sold|articles sold",
-    "customers": "clients|registered customers|users|accounts|customer accounts|customer base",
+    "customers": "clients|users|accounts|customer accounts|customer base",
     "buyers": "buyers|ordering customers|paying customers|customers with orders|customers with an order|customers with at least one order|shoppers|"
     "customers who have orders",
     "signups": "signups|sign ups|sign-ups|signup|new accounts|registrations|new registrations|new signups",

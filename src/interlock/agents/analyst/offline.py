@@ -59,9 +59,19 @@ _FILLER = frozenset(
     """
     mean means meaning defined definition calculated computed calculate handled measured booked we our the a an of in for is are to
     say about on how what which do does i you it me us they them at by with and or who may can be where when why this that there
-    please tell explain work works says policy happen happens part remind see if
+    please tell explain work works says policy happen happens part remind see if whats what's
+    from did was were come comes came get got give mean
     """.split()  # noqa: SIM905 - a list of it would take a screen
 )
+_LEANING = re.compile(r"^by\b|\b(?:same|those|them|these|instead)\b", re.IGNORECASE)
+_STATEMENT = re.compile(r"^(?:i|i'm|im|we|we're|you|my|he|she|they|it|this|that|there|our|your|his|her|sorry|no|yes)\b", re.IGNORECASE)
+_GENERAL = frozenset(
+    """
+    new old data table tables customer customers order orders product products report reports number numbers figure figures show status
+    good bad next last first here now today anything everything something nothing whats what's what more less most all any other else
+    """.split()  # noqa: SIM905 - a list of it would take a screen
+)
+"""Words that say nothing about which page of the handbook is meant where there are no others."""
 _SYNONYMS = {
     "attrition": "churn", "turnover": "revenue", "sales": "revenue", "returns": "return rate", "refunds": "refund", "clients": "customers",
     "client": "customer", "buyers": "customers", "leaving": "churn", "fx": "exchange rates", "currency": "exchange rates", "vip": "segment",
@@ -126,7 +136,19 @@ def _parts(question: str, today: dt.date) -> list[str]:
     plain = " ".join(without_greeting(" ".join(question.split())).split())
     parts = [piece for part in _SPLIT.split(plain) for piece in _pieces(part.strip(" .?!,"), today)]
     parts = [without_greeting(part.strip(" .?!,")) for part in parts if part.strip(" .?!,")]
-    return [part for part in parts if talk_in(part) is None] or parts
+    return _with_fragments([part for part in parts if talk_in(part) is None], today) or parts
+
+
+def _with_fragments(parts: list[str], today: dt.date) -> list[str]:
+    """Put what only adds to the part before it together with that: 'Revenue in 2025? By country!' is one question."""
+    joined: list[str] = []
+    for part in parts:
+        reading = read(part, today)
+        if joined and reading.is_fragment and not reading.has_figure and not read(f"{joined[-1]} {part}", today).is_unclear:
+            joined[-1] += f" {part}"
+        else:
+            joined.append(part)
+    return joined
 
 
 def _pieces(part: str, today: dt.date) -> list[str]:
@@ -215,6 +237,9 @@ class _Planned:
         is_continued, part = read(part, self.today).refers, _FIRST_WORDS.sub("", part)
         if (handbook := _handbook(part)) is not None:
             return handbook
+        terms = _terms(part).lower().split()
+        if _STATEMENT.match(part) or (terms and _GENERAL.issuperset(terms)):
+            return None
         reading = replace(read(part, self.today), refers=is_continued)
         defined = _DEFINITION.match(part)
         if defined is not None and (reading.is_unclear or not reading.narrows):
@@ -244,9 +269,11 @@ class _Planned:
             reading = followed_up(self._before, reading)
         elif not reading.is_unclear and not reading.has_figure and not reading.narrows:
             return  # words that ask for nothing
-        elif reading.is_fragment and reading.has_figure and re.match(r"by\b", part, re.IGNORECASE):
-            raise CannotRead(f"{part[:60].capitalize()}, which question? Please say it as a whole.")
-        for made in figures(reading):
+        elif self._before is None and not reading.is_unclear and reading.has_figure and _LEANING.search(part):
+            raise CannotRead(f"Which question does '{part[:60]}' belong to? I did not understand one before it. Please say it as a whole.")
+        found = figures(reading)
+        self._before = reading  # "and how many customers?" in the same message belongs to it
+        for made in found:
             self._notes += made.notes
             call = self._call("bq_query", made.part, sql=made.sql)
             self._calls.append(call)
@@ -257,7 +284,7 @@ class _Planned:
 
     def _search(self, text: str, *, is_handbook: bool) -> None:
         """Search the documents; where nobody spoke of them, only for a page that is about this."""
-        pieces = _SEVERAL.split(text)
+        pieces = _compared(text) or _SEVERAL.split(text)
         readings = [read(one, self.today) for one in pieces]
         is_several = all(one.measures and not one.is_unclear for one in readings)  # "net revenue and gross revenue" are two pages
         for one in pieces if is_several else [text]:
@@ -277,6 +304,15 @@ class _Planned:
         properties = self._offered[found[1]]["parameters"].get("properties")
         names = list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
         return self._call(found[1], part, **({names[0]: found[2]} if names and found[2] else {}))
+
+
+def _compared(text: str) -> list[str]:
+    """Return the two things whose difference is asked for: 'gross and net revenue' are gross revenue and net revenue."""
+    found = re.match(r"(?:the )?difference between (?:the |our )?(.+?) and (?:the |our )?(.+)", text, re.IGNORECASE)
+    if found is None:
+        return []
+    first, second = found[1], found[2]
+    return [f"{first} {second.split()[-1]}" if " " not in first and " " in second else first, second]
 
 
 def _handbook(part: str) -> str | None:
@@ -305,7 +341,7 @@ def _before(payload: dict[str, Any], today: dt.date) -> Reading | None:
                 continue
             if before is not None and continues(before, reading, part):
                 before = followed_up(before, reading)
-            elif reading.is_whole or reading.narrows:
+            elif (reading.is_whole or reading.narrows) and not (reading.is_fragment and reading.has_figure):
                 before = reading
     return before
 

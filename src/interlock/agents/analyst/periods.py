@@ -101,7 +101,7 @@ def _relative(words: Sequence[str], at: int, today: dt.date) -> tuple[Period, in
     unit = _UNITS.get(following[0])
     if unit == "quarter" and _year_behind(words, at + 2, today)[1]:
         return None  # the last quarter of a year that is named
-    if unit is not None and following[0] == unit:
+    if unit is not None and following[0] == unit and word not in {"past", "recent"}:  # of those it is not clear where they begin
         return _calendar(unit, step, today), 2
     count = _number(following[0])
     if count is None or step != -1 or len(following) < 2 or (unit := _UNITS.get(following[1])) is None:  # noqa: PLR2004 - a number and a unit

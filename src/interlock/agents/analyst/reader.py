@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, cast
 
 from interlock.agents.analyst.lexicon import DATA, PHRASES, Measure
@@ -55,6 +56,7 @@ class _Item:
     period: Period | None = None
 
 
+@lru_cache(maxsize=256)  # the parts of a conversation are read again with every question
 def read(question: str, today: dt.date) -> Reading:
     """Read a question."""
     follows = _FOLLOWS.match(question.strip()) is not None
@@ -102,6 +104,7 @@ class _Reader:
         self._neutral = {one.value: one.words for one in said if one.kind == "neutral"}
         self._items = [one for one in said if one.kind != "neutral" and (one.kind, one.value) != ("word", "amount")]
         self._used: set[int] = set()
+        self._barred: set[int] = set()
         self._made: dict[str, Any] = {"groups": (), "filters": (), "periods": (), "measures": ()}
 
     def reading(self) -> Reading:
@@ -113,6 +116,7 @@ class _Reader:
         self._read_nouns()
         self._read_words()
         self._leave_what_is_of_one_figure()
+        self._used -= self._barred
         unused = [one.words for at, one in enumerate(self._items) if at not in self._used and not self._leads_to_unknown(at)]
         left = tuple(dict.fromkeys([*unused, *self._out_of_place()]))
         return Reading(
@@ -311,6 +315,7 @@ class _Reader:
                     self._used.add(at - 1)
                 found.setdefault((item.kind, negated), []).append(item.value)
                 self._used.add(at)
+                self._bar_mixed(at)
                 is_not, last = negated, item.kind
                 self._use_label(at, item.kind)
             elif item.kind == "stated":
@@ -318,7 +323,20 @@ class _Reader:
                 self._used.add(at)
                 self._made["measures"] = (*self._made["measures"], *(() if self._made["measures"] else ("orders",)))
         for (kind, negated), values in found.items():
+            if kind == "coupon" and {"*", ""} & set(values) and len(set(values)) > 1:
+                values = [one for one in values if one != "*"]  # noqa: PLW2901 - "with coupon VIP20" is that one
+                if "" in values:  # with and without one: all of them, each by itself
+                    self._add("groups", "coupon")
+                    continue
             self._add("filters", Filter(kind, tuple(dict.fromkeys(values)), negated))
+
+    def _bar_mixed(self, at: int) -> None:
+        """Leave 'and' between values of two kinds: 'Berlin and Germany' are two figures, and not what is in both."""
+        joined, other = self._at(at - 1), self._at(at - 2)
+        if joined is None or other is None or joined.words == "," or not self._is(at - 1, "word", "and", "versus"):
+            return
+        if other.kind in _VALUES and other.kind != self._items[at].kind:
+            self._barred.add(at - 1)
 
     def _leave_what_is_of_one_figure(self) -> None:
         """Leave a status that belongs to one of several figures: in 'revenue and cancelled orders' the revenue is that of all orders."""
@@ -344,7 +362,8 @@ class _Reader:
 
     def _qualifies(self, at: int) -> bool:
         """Tell whether a noun only says of what another figure is: 'revenue of cancelled orders', 'revenue from business customers'."""
-        others = [one for near, one in enumerate(self._items) if near != at and one.kind == "measure"]
+        following = self._at(at + 1)
+        is_spent = (following is not None and _SINGLED_OUT.get(following.words) == "SPENT") or self._is(at + 1, "measure", "average")
         before = at - 1
         while (item := self._at(before)) is not None and (
             item.kind in _VALUES
@@ -353,7 +372,7 @@ class _Reader:
         ):
             before -= 1
         is_joined = self._is(before, "word", "and", "versus") or self._is(at + 1, "word", "and", "versus")
-        return bool(others) and not is_joined
+        return (is_spent or any(one.kind == "measure" for one in self._items[:at])) and not is_joined
 
     def _read_nouns(self) -> None:
         """Read what is left of the nouns: 'how many customers', 'which countries', 'list the categories'."""

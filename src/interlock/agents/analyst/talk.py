@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 __all__ = ["ABOUT", "Talk", "answered", "talk_in", "without_greeting"]
 
-Talk = Literal["greeting", "thanks", "bye", "praise", "wellbeing", "help", "identity", "history", "sql", "sorry", "no"]
+Talk = Literal["greeting", "thanks", "bye", "praise", "wellbeing", "help", "identity", "history", "sql", "source", "sorry", "no"]
 
 ABOUT = (
     "I answer questions about the demo shop's data by rules, without a language model: figures from the warehouse "
@@ -44,7 +44,7 @@ _TALK: dict[Talk, str] = {
     "help": r"(?:please )?(?:help(?: me)?(?: please)?|what can (?:you|i) (?:do|ask|answer|help (?:me )?with)(?: you)?(?: (?:for me|here|about))?|"
     r"what (?:do|can) you know(?: about)?|what kind of (?:questions|things|data) (?:can i ask|do you (?:have|know|answer))(?: you)?|how does this work|how do you work|"
     r"how (?:can|do) (?:i|you) (?:use (?:this|you)|start|begin|help(?: me)?)|what are you able to do|what(?: kinds? of)? (?:data|questions) "
-    r"(?:do you have|can you answer|are there|do you understand)|can you help(?: me)?|i need (?:some )?help|what should i ask|give me (?:some )?examples?|examples?|"
+    r"(?:do you have|can you answer|are there|do you understand|is there|is available|are available|can i see)|can you help(?: me)?|i need (?:some )?help|what should i ask|give me (?:some )?examples?|examples?|"
     r"what is this|what do you do|instructions|options|menu|usage|what are my options|show (?:me )?(?:the )?(?:help|options|menu))",
     "identity": r"(?:who|what) (?:are|r) (?:you|u)|what(?:'s| is) your name|are you (?:an? )?(?:human|robot|bot|ai|person|real(?: person)?|machine|llm|chatgpt|"
     r"language model|real)|who (?:made|built|created|wrote) you|introduce yourself|tell me about yourself|am i talking to (?:a|an) (?:human|person|bot|machine)",
@@ -56,6 +56,9 @@ _TALK: dict[Talk, str] = {
     r"(?:(?:show|give|tell|print|display|see|share|get)(?: me| us)? )?(?:what |which )?(?:is |was )?(?:the |your |that |this )?"
     r"(?:sql|query|queries|statement|sql quer(?:y|ies)|sql code|sql statement|underlying (?:sql|query))"
     r"(?: (?:for|behind|of|to|you|did you|was|were|that|it|this|the|last|previous|answer|result|number|figure|used?|run|ran|please|i)\b)*",
+    "source": r"(?:and |but |so )?(?:how (?:did|do) you (?:calculate|compute|get|find|know|arrive at|work out) (?:that|this|it|these)(?: (?:number|figure|result)s?)?|"
+    r"where (?:is|are|do|does|did) (?:you )?(?:(?:get|take) )?(?:this|that|these|those|it|the)(?: (?:number|figure|data|result|answer)s?)?(?: come)? from|"
+    r"(?:are you|r u) (?:really )?sure(?: about (?:that|this|it))?|is (?:that|this|it) (?:right|correct|true)|how (?:is|was) (?:that|this|it) calculated)",
     "sorry": r"(?:i(?:'m| am) )?(?:sorry|my (?:bad|mistake)|oops|never ?mind|forget it|ignore that|cancel|stop|scratch that)(?: about that)?",
     "no": r"(?:no|nope|nah|not now|nothing|no,? (?:nothing|that'?s (?:it|all)))(?: else)?",
 }
@@ -98,7 +101,7 @@ def answered(kind: Talk, payload: dict[str, Any]) -> str:
         earlier = [payload["summary"]] if payload.get("summary") else []
         listed = [*earlier, *(f"- {text}" for text in said)]
         return "So far you asked:\n" + "\n".join(listed) if listed else "This is the first thing you ask me."
-    if kind == "sql":
+    if kind in {"sql", "source"}:
         queries = [str(one["args"]["sql"]) for one in payload.get("last_calls", []) if one["tool"] == "bq_query" and "sql" in one["args"]]
         if not queries:
             return "There is no query to show: the last answer did not come from the warehouse."
