@@ -20,6 +20,7 @@ from interlock.testing.played import Played, report
 from interlock.testing.scenes import Kind, Scene, load_scenes
 from interlock.wiring import AGENTS, load_agent
 from tests.support.desk import Store
+from tests.support.numbering import check_numbers
 from tests.support.puntini import STORES, Waited, Watched, fresh, opened
 
 SCENES: dict[str, tuple[Scene, ...]] = {name: load_scenes(cast("Path", load_agent(name).scenes)) for name in AGENTS}
@@ -98,6 +99,8 @@ async def test_a_scene_goes_as_it_is_written(theatre: Theatre, engine: EngineNam
     session = f"scene-{next(NUMBERS)}"
     taken = await Play(scene, theatre.stage(agent, engine), agent=agent, session=session, kind=kind).to_the_end()
     assert not report(taken)
+    for one in taken:
+        check_numbers(one.events)
     assert kind == "script" or all(map(without_a_model, taken))
     last = next((one.result for one in reversed(taken) if one.result is not None and one.result.error is None), None)
     if agent == "desk" and last is not None:
@@ -116,6 +119,8 @@ async def test_a_scene_of_puntini_goes_as_it_is_written_on_every_store(
     applied.clear()
     taken = await Play(scene, stage, agent=agent, session=fresh(graphs), kind=kind).to_the_end()
     assert not report(taken)
+    for one in taken:
+        check_numbers(one.events)
     assert kind == "script" or all(map(without_a_model, taken))
     writes = [tool for one in taken for tool in one.tools if tool.name in WRITES]
     by_cypher = sum(map(approved_cypher, taken))

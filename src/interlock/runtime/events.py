@@ -1,4 +1,8 @@
-"""The events of a turn, in the v2 shape of LangChain's `astream_events`, the same on every engine."""
+"""The events of a turn, in the v2 shape of LangChain's `astream_events`. Both engines emit the same events.
+
+The events that a listener receives are numbered: `metadata["sequence"]` is 1 for the first event of a turn and has no gaps.
+Run ids follow from the turn's id, so a turn that is replayed or resumed emits the same events with the same ids and numbers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ __all__ = ["Event", "EventQueue", "Events", "Run", "Sink", "Watcher", "hide"]
 
 
 class Event(TypedDict):
-    """One event. `data` is plain JSON, so it shares nothing with the turn."""
+    """One event. `data` is JSON data and shares no objects with the turn."""
 
     event: str
     name: str
@@ -33,21 +37,21 @@ class Event(TypedDict):
     data: dict[str, Any]
 
 
-_WRITE_PIECE = writer(Piece)
+_WRITE_CHUNK = writer(Piece)
 
 Sink: TypeAlias = Callable[[Event], None]
 
 
 class Watcher(Protocol):
-    """Somebody of the runtime's own who follows the events, those of every capability call too: traces, logs."""
+    """An observer inside the runtime, such as tracing. It also gets the events of capability calls that a listener does not get."""
 
     def see(self, event: Event) -> None:
-        """Take notice of an event."""
+        """Handle an event."""
         ...
 
 
-class Told(NamedTuple):
-    """What the events are called that tell of one kind of run."""
+class EventNames(NamedTuple):
+    """The names of the events that one kind of run emits."""
 
     start: str
     stream: str
@@ -56,18 +60,18 @@ class Told(NamedTuple):
 
 
 @functools.cache
-def told_of(kind: str) -> Told:
-    """Name the events of a kind of run."""
-    return Told(*(f"on_{kind}_{moment}" for moment in Told._fields))
+def event_names(kind: str) -> EventNames:
+    """Return the names of the events of a kind of run: for `tool` they are `on_tool_start` and so on."""
+    return EventNames(*(f"on_{kind}_{moment}" for moment in EventNames._fields))
 
 
 def hide(values: Mapping[str, Any], secret: frozenset[str]) -> Mapping[str, Any]:
-    """Put a mark in the place of secret fields."""
+    """Replace the values of secret fields by `REDACTED`."""
     return {name: REDACTED if name in secret else value for name, value in values.items()} if secret else values
 
 
 class Run:
-    """Something with a beginning and an end: the turn, a node, a capability call."""
+    """Something that starts and ends: the turn, a graph, a node or a capability call."""
 
     has_ended = False
     _started = False
@@ -78,113 +82,107 @@ class Run:
         self, events: Events, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any], *, public: bool = True
     ) -> None:
         self.events = events
-        self._told = told_of(kind)
+        self._events_of = event_names(kind)
         self._name = name
         self._metadata = metadata
         self._public = public
         self.parents = parents
-        if public:
-            events.runs += 1
-            self.run_id = f"{events.prefix}{events.runs:012x}"
-        else:  # what only watchers see does not disturb the ids of the rest
-            events.hidden += 1
-            self.run_id = f"{events.prefix}f{events.hidden:011x}"
+        self.run_id = events.next_run_id(public=public)
 
     def start(self, given: Any, write: Write | None = None) -> Run:
-        """Tell that it begins, with what."""
+        """Emit the start event with the input."""
         self._started = True
-        self._pass_on(self._told.start, self._name, {"input": self.events.redactor.to_json(given, write)})
+        self._emit(self._events_of.start, self._name, {"input": self.events.redactor.to_json(given, write)})
         return self
 
     def start_tool(self, request: ToolRequest) -> Run:
-        """Tell that a tool begins: its own name is the name of what runs."""
+        """Emit the start event of a tool call. The run is named for the tool instead of the capability."""
         self._started = True
         self._name = self.events.redactor.text(request.tool)
-        self._pass_on(self._told.start, self._name, {"tool": self._name, "input": self.events.redactor.to_json(request.args)})
+        self._emit(self._events_of.start, self._name, {"tool": self._name, "input": self.events.redactor.to_json(request.args)})
         return self
 
     def custom(self, name: str, data: Any) -> None:
-        """Tell something of a node's own choice."""
+        """Emit an event that a node has defined itself."""
         redactor = self.events.redactor
-        self._pass_on("on_custom_event", redactor.text(name), redactor.to_json(data))
+        self._emit("on_custom_event", redactor.text(name), redactor.to_json(data))
 
-    def stream(self, piece: Any) -> None:
-        """Tell of a piece of what comes in pieces; text that may be part of a secret waits for the next piece."""
-        if isinstance(piece, str):
-            self.stream_text(piece)
+    def stream(self, chunk: Any) -> None:
+        """Emit a chunk. Text that could be the start of a secret is held back until the next chunk."""
+        if isinstance(chunk, str):
+            self.stream_text(chunk)
             return
-        if not isinstance(piece, Piece):
-            self._hid |= self._pieces.hides(piece)
-            self._send_chunk(REDACTED if self._hid else piece)
+        if not isinstance(chunk, Piece):
+            self._hid |= self._stream_redactor.hides(chunk)
+            self._emit_chunk(REDACTED if self._hid else chunk)
             return
-        shown = self._pieces.feed(piece.text)
-        if shown or piece.calls or piece.usage:
-            self._send_chunk(dataclasses.replace(piece, text=shown), _WRITE_PIECE)
+        shown = self._stream_redactor.feed(chunk.text)
+        if shown or chunk.calls or chunk.usage:
+            self._emit_chunk(dataclasses.replace(chunk, text=shown), _WRITE_CHUNK)
 
     def stream_text(self, text: str, model: str = "") -> None:
-        """Tell of a piece that is nothing but text, as nearly every one is."""
-        shown = self._pieces.feed(text)
+        """Emit a chunk that is only text, as nearly every chunk of a model is."""
+        shown = self._stream_redactor.feed(text)
         if shown:
-            told = model and self.events.redactor.text(model)
-            self._pass_on(self._told.stream, self._name, {"chunk": {"text": shown, "calls": [], "model": told, "usage": None}})
+            name = model and self.events.redactor.text(model)
+            self._emit(self._events_of.stream, self._name, {"chunk": {"text": shown, "calls": [], "model": name, "usage": None}})
 
     @functools.cached_property
-    def _pieces(self) -> StreamRedactor:
+    def _stream_redactor(self) -> StreamRedactor:
         self._text = StreamRedactor(self.events.redactor)
         return self._text
 
-    def end_stream(self, pieces: Sequence[Any]) -> None:
-        """Tell that everything has come."""
-        if pieces and all(isinstance(piece, Piece) for piece in pieces):
-            self.end(joined(pieces))
-        elif pieces and all(isinstance(piece, str) for piece in pieces):
-            self.end("".join(pieces))
+    def end_stream(self, chunks: Sequence[Any]) -> None:
+        """Emit the end event with the chunks put together."""
+        if chunks and all(isinstance(chunk, Piece) for chunk in chunks):
+            self.end(joined(chunks))
+        elif chunks and all(isinstance(chunk, str) for chunk in chunks):
+            self.end("".join(chunks))
         else:
-            self.end(REDACTED if self._hid else pieces)
+            self.end(REDACTED if self._hid else chunks)
 
     def end(self, result: Any, write: Write | None = None) -> None:
-        """Tell that it has ended, with what."""
+        """Emit the end event with the result."""
         if self._text is not None:
             self._flush()
+        self.end_plain(self.events.redactor.to_json(result, write))
+
+    def end_plain(self, result: Any) -> None:
+        """Emit the end event with a result that is JSON data and has been redacted."""
         self.has_ended = True
-        self._pass_on(self._told.end, self._name, {"output": self.events.redactor.to_json(result, write)})
+        self._emit(self._events_of.end, self._name, {"output": result})
 
     def error(self, code: str, message: str) -> None:
+        """Emit the error event."""
         if not self._started:
             self.start({})
         self._flush()
         self.has_ended = True
-        self._pass_on(self._told.error, self._name, {"error": {"code": code, "message": self.events.redactor.text(message)}})
+        self._emit(self._events_of.error, self._name, {"error": {"code": code, "message": self.events.redactor.text(message)}})
 
     def cancel(self) -> None:
+        """Emit the error event of a run that was cancelled."""
         self.error("cancelled", "The turn was cancelled.")
 
     def call(self, kind: str | None, name: str) -> Run | None:
-        """Make the run of a capability call: one that the capability does not show is for watchers only."""
+        """Create the run of a capability call. Without a kind only watchers get its events; without them there is no run."""
         if kind is None and not self.events.watchers:
             return None
         return Run(self.events, kind or "capability", name, [*self.parents, self.run_id], self._metadata, public=kind is not None)
 
     def inner(self, name: str, metadata: Mapping[str, Any]) -> Run:
-        """Make the run of a graph that is walked inside this one."""
+        """Create the run of a graph that runs inside this run."""
         return Run(self.events, "chain", name, [*self.parents, self.run_id], metadata)
 
     def _flush(self) -> None:
         rest = self._text.flush() if self._text is not None and not self._hid else ""
         if rest:
-            self._send_chunk(Piece(text=rest), _WRITE_PIECE)
+            self._emit_chunk(Piece(text=rest), _WRITE_CHUNK)
 
-    def end_plain(self, result: Any) -> None:
-        """Tell that it has ended, with what is JSON data and has no secrets."""
-        self.has_ended = True
-        self._pass_on(self._told.end, self._name, {"output": result})
+    def _emit_chunk(self, chunk: Any, write: Write | None = None) -> None:
+        self._emit(self._events_of.stream, self._name, {"chunk": self.events.redactor.to_json(chunk, write)})
 
-    def _send_chunk(self, chunk: Any, write: Write | None = None) -> None:
-        self._pass_on(self._told.stream, self._name, {"chunk": self.events.redactor.to_json(chunk, write)})
-
-    def _pass_on(self, kind: str, name: str, data: dict[str, Any]) -> None:
-        """Pass an event on: the one way out for every event. Whoever listens cannot disturb the turn."""
-        events = self.events
+    def _emit(self, kind: str, name: str, data: dict[str, Any]) -> None:
         event: Event = {
             "event": kind,
             "name": name,
@@ -194,56 +192,72 @@ class Run:
             "metadata": {**self._metadata},
             "data": data,
         }
-        for watcher in events.watchers:
-            with suppress(Exception):  # a trace that cannot be written is no reason to end a turn
-                watcher.see(event)
-        if events.sink is None or not self._public or events.broken is not None:
-            return
-        try:
-            events.sink(event)
-        except Exception as error:  # noqa: BLE001 - it is the listener's, and is raised to its owner when the turn has ended
-            events.broken = error
+        self.events.emit(event, public=self._public)
 
 
 class Events:
-    """Where the events of one turn go. Their ids follow from the turn's, so that a repeated turn repeats them."""
+    """Emits the events of one turn to its listener and to the watchers of the runtime. Neither can disturb the turn."""
 
     def __init__(self, turn: str, *, sink: Sink | None, watchers: Sequence[Watcher] = (), redactor: Redactor) -> None:
         digits = hashlib.sha256(turn.encode("utf-8", "surrogatepass")).hexdigest()
-        self.prefix = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
-        self.runs = self.hidden = 0
-        self.sink = sink
+        self._prefix = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
+        self._runs = self._hidden_runs = self._sequence = 0
+        self._sink = sink
         self.watchers = watchers
         self.redactor = redactor
         self.broken: Exception | None = None
+        """What the listener raised. It gets no more events after that."""
 
     def turn(self, name: str, metadata: Mapping[str, Any]) -> Run:
-        """Make the run that every other run of the turn is inside."""
+        """Create the run of the turn, which every other run is inside."""
         return Run(self, "chain", name, [], self.redactor.data(dict(metadata)))
+
+    def next_run_id(self, *, public: bool) -> str:
+        """Return a new run id. Runs that only watchers see are counted apart, so that the other ids do not depend on them."""
+        if public:
+            self._runs += 1
+            return f"{self._prefix}{self._runs:012x}"
+        self._hidden_runs += 1
+        return f"{self._prefix}f{self._hidden_runs:011x}"
+
+    def emit(self, event: Event, *, public: bool) -> None:
+        """Pass an event on. A public event gets the next sequence number; other events go to the watchers only, unnumbered."""
+        if public:
+            self._sequence += 1
+            event["metadata"]["sequence"] = self._sequence
+        for watcher in self.watchers:
+            # A trace or a log line that cannot be written must not end the turn.
+            with suppress(Exception):
+                watcher.see(event)
+        if self._sink is None or not public or self.broken is not None:
+            return
+        try:
+            self._sink(event)
+        except Exception as error:  # noqa: BLE001 - it is raised to the listener's owner when the turn has ended
+            self.broken = error
 
 
 class EventQueue:
-    """Keeps events until they are read. One writes, one reads, in one event loop: cheaper than a queue for anybody."""
+    """Events between a turn and one reader. Both are in the same event loop, so it needs no locks."""
 
     def __init__(self) -> None:
         self.events: deque[Event] = deque()
-        self._has_ended = False
+        self._is_closed = False
         self._waiting: asyncio.Future[None] | None = None
 
     def append(self, event: Event) -> None:
-        """Keep an event."""
+        """Add an event and wake the reader."""
         self.events.append(event)
-        if self._waiting is not None:
-            self._wake()
+        self._wake()
 
     def end(self) -> None:
-        """Say that no more come."""
-        self._has_ended = True
+        """Close the queue. The reader still gets what is in it."""
+        self._is_closed = True
         self._wake()
 
     async def wait(self) -> bool:
-        """Wait for events; False where there are none and no more come."""
-        while not self.events and not self._has_ended:
+        """Wait for events. Return False when the queue is empty and closed."""
+        while not self.events and not self._is_closed:
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
         return bool(self.events)

@@ -98,8 +98,9 @@ async def test_events_are_told_in_their_place_with_the_nodes_own_id(engine: Engi
     assert [event["data"] for event in told] == [{"step": 1, "of": [2, None, 0.5, True, {"deep": "er"}]}, {"step": 2}]
     for event in told:
         assert (event["run_id"], event["parent_ids"]) == (speak["run_id"], [turn["run_id"]])
-        assert event["metadata"] == speak["metadata"] == {"langgraph_node": "speak", "langgraph_step": 2}
         assert set(event) == set(speak)
+    where = {"langgraph_node": "speak", "langgraph_step": 2}
+    assert [event["metadata"] for event in (speak, *told)] == [{**where, "sequence": number} for number in (4, 5, 6)]
 
 
 async def test_they_are_the_same_on_every_engine():

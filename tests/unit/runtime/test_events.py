@@ -162,7 +162,7 @@ async def test_metadata_names_the_node_of_everything_that_happens_in_it(engine: 
         "gather": 1,
         "reply": 2,
     }
-    assert events[0]["metadata"] == {"agent": "chat", "session": "s", "turn": "id-1"}
+    assert events[0]["metadata"] == {"agent": "chat", "session": "s", "turn": "id-1", "sequence": 1}
 
 
 async def test_the_stream_is_the_same_on_every_engine():
