@@ -1,4 +1,4 @@
-"""What makes a graph an agent: how text comes in, and what of the final state is the reply."""
+"""The declaration of an agent: its graphs, how input is parsed, and how the final state becomes a reply."""
 
 from __future__ import annotations
 
@@ -21,52 +21,53 @@ __all__ = ["Agent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """A named agent.
-
-    `entries` says which graph a role enters (None is the caller who names no role), `admit` turns text, or fields, and the
-    session id into input fields (without it text goes into the one field that the graph takes), `reply` turns the final
-    state into the reply. `offline` are the rules that stand in for a model, `document` the architecture document that the
-    rows are held to, `invariants` what it promises beyond its contracts, `scenes` the file of its conversations for tests
-    and tour, `subgraphs` the capabilities behind which a graph of its own stands. Where it `has_sessions`, turns of one
-    session follow one another. Where it `pauses`, a turn may wait for a person. `keeps` are the fields that outlive a turn: they
-    are saved when a turn succeeds, and there when the next one of the session begins. `partial` makes what can be said
-    after a turn that did not succeed, from the state that it reached and the text that its model had streamed. Text that is
-    empty is refused unless it `answers_empty`. `follow` returns the input of a turn that follows at once after one that
-    succeeded, from the state that it left, or None. `abort` is the answer that gives up a turn that waits for a person: with it,
-    a new input ends the waiting turn.
-    `least_steps` is how many steps a turn needs to end by its own rows, whatever happens in it: a smaller `max_steps` is refused before
-    the turn begins.
-    `providers` make the adapters of capabilities that the library does not provide, or provides in another way.
-    `native` says which fields look like LangChain's messages in a graph that is handed out.
-    """
+    """A named agent."""
 
     name: str
     summary: str
     graphs: Sequence[Graph]
     entries: Mapping[str | None, Graph]
+    """The graph that each role enters. The key None is for a caller who names no role."""
     reply: Callable[[Mapping[str, Any]], Reply]
+    """Makes the reply from the final state."""
     admit: Callable[[str | Mapping[str, Any], str], Mapping[str, Any]] | None = None
+    """Parses text or fields, with the session id, into the input fields. Without it, text becomes the one field that the graph takes."""
     answers_empty: bool = False
+    """Whether empty text is accepted as input."""
     offline: Rules = field(default_factory=Rules)
+    """The rules that answer in place of a model."""
     document: Path | None = None
+    """The architecture document that `interlock verify` compares with the rows."""
     invariants: Sequence[Invariant] = ()
+    """What the agent guarantees beyond its contracts."""
     scenes: Path | None = None
+    """The file with its scenarios, for the tests and the tour."""
     subgraphs: Mapping[type, Subgraph] = field(default_factory=dict[type, Subgraph])
+    """The capabilities that are provided by graphs of the agent."""
     has_sessions: bool = False
+    """Whether turns of one session run one after the other."""
     pauses: bool = False
+    """Whether a turn may be suspended until a person answers."""
     keeps: Sequence[str] = ()
+    """The persisted fields: saved when a turn succeeds, and loaded when the next turn of the session starts."""
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
+    """Makes the output of a turn that failed, from the state that it reached and the text that its model had streamed."""
     native: Mapping[str, NativeField] = field(default_factory=dict[str, NativeField])
+    """The fields that appear as LangChain messages in the exported LangGraph graph."""
     follow: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] | None = None
+    """Returns the input of a turn that is run at once after a successful one, from its final state, or None for no such turn."""
     abort: str | None = None
+    """The answer that ends a suspended turn. With it, a new input of the session ends the suspended turn first."""
     least_steps: int = 1
+    """How many steps a turn needs to end by its own rows, whatever happens in it. A smaller `max_steps` is refused before the turn."""
     providers: Sequence[Provider] = ()
+    """Make the adapters of capabilities that the library does not provide, or that the agent provides in another way."""
 
     def __post_init__(self) -> None:
-        strangers = [(graph, name) for graph in self.entries.values() for name in self.keeps if name not in graph.state.fields]
-        if strangers:
+        unknown = [(graph, name) for graph in self.entries.values() for name in self.keeps if name not in graph.state.fields]
+        if unknown:
             fix = "name a field of the state."
             raise ContractError(
                 Problem("unknown_field", f"agent '{self.name}' keeps '{name}', which is no field.", fix, graph.name)
-                for graph, name in strangers
+                for graph, name in unknown
             )

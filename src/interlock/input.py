@@ -1,4 +1,4 @@
-"""What may come in: text that is text, of a size that can be handled, for a session that can be named."""
+"""Input validation: text, fields, session ids and listeners as a caller passes them. Invalid input is refused, never repaired."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLar
 __all__ = ["MAX_DEPTH", "MAX_PARTS", "check_characters", "check_session", "check_sink", "check_size", "check_text"]
 
 MAX_DEPTH = 100
-"""How deep values may be nested in each other."""
+"""How deep the values of an input may be nested."""
 
 MAX_PARTS = 250_000
-"""How many values the input may consist of: looking at them takes time, during which nothing else runs."""
+"""How many values an input may have. Validation runs in the event loop, so its time has to be bounded."""
 
-_PLAIN = frozenset({int, float, bool, type(None)})
+_SCALARS = frozenset({int, float, bool, type(None)})
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def check_text(text: str, *, max_bytes: int) -> str:
-    """Refuse input that is empty, too large or not text; it is never repaired."""
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
+    """Return the text. Raises InputEmpty, InputTooLarge, InputEncoding or InputSchema where it is no valid input."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
         raise InputSchema(f"The input is a '{type(text).__name__}': pass text.")
     check_characters(text, max_bytes=max_bytes)
     if not text or text.isspace():
@@ -34,7 +34,7 @@ def check_text(text: str, *, max_bytes: int) -> str:
 
 
 def check_characters(text: str, *, max_bytes: int) -> None:
-    """Refuse text that is too large or that no store can keep."""
+    """Refuse text that is too large, is not valid Unicode, or has a NUL character, which stores do not accept."""
     if len(text) > max_bytes:
         raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
     try:
@@ -48,28 +48,29 @@ def check_characters(text: str, *, max_bytes: int) -> None:
 
 
 def check_size(given: Mapping[str, Any], *, max_bytes: int) -> None:
-    """Refuse input whose texts are too large together, that has too many parts, or that is nested too deep, as what contains itself is."""
-    left, parts_left = max_bytes, MAX_PARTS
-    waiting: list[tuple[int, Any]] = [(1, one) for one in given.values()]
-    while waiting:
-        depth, one = waiting.pop()
-        if isinstance(one, str):
-            left -= len(one.encode("utf-8", "surrogatepass"))
-        elif isinstance(one, bytes):
-            left -= len(one)
-        elif parts := _parts(one):
+    """Refuse fields that are too large together, have too many values, or are nested too deep, as a value that contains itself is."""
+    bytes_left, parts_left = max_bytes, MAX_PARTS
+    pending: list[tuple[int, Any]] = [(1, value) for value in given.values()]
+    while pending:
+        depth, value = pending.pop()
+        if isinstance(value, str):
+            bytes_left -= len(value.encode("utf-8", "surrogatepass"))
+        elif isinstance(value, bytes):
+            bytes_left -= len(value)
+        elif parts := _parts(value):
             if depth > MAX_DEPTH:
                 raise InputTooLarge(f"The input is nested more than {MAX_DEPTH} levels deep, or contains itself.")
-            left -= len(parts)
+            bytes_left -= len(parts)
             parts_left -= len(parts)
-            waiting += [(depth + 1, part) for part in parts if type(part) not in _PLAIN]
-        if left < 0:
+            pending += [(depth + 1, part) for part in parts if type(part) not in _SCALARS]
+        if bytes_left < 0:
             raise InputTooLarge(f"The input is over {max_bytes:,} bytes.")
         if parts_left < 0:
             raise InputTooLarge(f"The input has over {MAX_PARTS:,} parts.")
 
 
 def _parts(value: Any) -> list[Any]:
+    """Return the values inside a container, a mapping, a pydantic model or a dataclass."""
     if isinstance(value, list | tuple | set | frozenset):
         return list(cast("Iterable[Any]", value))
     if isinstance(value, Mapping):
@@ -82,13 +83,13 @@ def _parts(value: Any) -> list[Any]:
 
 
 def check_sink(sink: object) -> None:
-    """Refuse to tell events to what cannot be called."""
+    """Refuse a listener that is not callable."""
     if sink is not None and not callable(sink):
         raise InputSchema(f"'on_event' is a '{type(sink).__name__}', which cannot be called with an event.")
 
 
 def check_session(session: str) -> str:
-    """Refuse a session id that is not a plain name."""
-    if not isinstance(session, str) or not _SESSION.fullmatch(session):  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
+    """Return the session id. Raises InputSchema where it is not a plain name."""
+    if not isinstance(session, str) or not _SESSION.fullmatch(session):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
         raise InputSchema("A session id is 1 to 64 letters, digits, '_' and '-'.")
     return session

@@ -1,4 +1,4 @@
-"""What a turn comes to: a status, an output, and why it did not succeed."""
+"""The reply of an agent: a status, an output, and the error of a turn that did not succeed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Fault", "Reply", "Status"]
 
 Status: TypeAlias = Literal["success", "error", "waiting", "cancelled"]
-"""How a turn ended. `cancelled` is in records only: a turn that is cancelled returns nothing."""
+"""How a turn ended. `cancelled` occurs only in records, because a cancelled turn returns nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Why a turn did not succeed: a stable code, a sentence, the node that said so."""
+    """Why a turn did not succeed: a stable error code, a message, and the node that failed."""
 
     code: str
     message: str
@@ -23,7 +23,7 @@ class Fault:
 
 @dataclass(kw_only=True)
 class Reply:
-    """What an agent makes of the final state."""
+    """The reply that an agent makes from the final state of a turn."""
 
     status: Status = "success"
     output: Any = None

@@ -1,4 +1,4 @@
-"""Misspelt words: how far two spellings are apart, and which known words a misspelt one could be."""
+"""Misspelt words: the edit distance of two words, and the known words that are closest to a misspelt one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 __all__ = ["closest", "edit_distance"]
 
-_MOST = 2
-_SHORT = 4  # letters; in a short word two changes make another word
-_SUGGESTED = 3
+_MAX_DISTANCE = 2
+_SHORT = 4  # letters; two changes of a short word make another word
+_MAX_SUGGESTIONS = 3
 
 
 def edit_distance(one: str, other: str) -> int:
-    """Count the letters to insert, delete, replace or swap with their neighbour until one word is the other."""
+    """Return the Damerau-Levenshtein distance: letters to insert, delete, replace or swap with their neighbour."""
     before: list[int] = []
     last = list(range(len(other) + 1))
     for row, letter in enumerate(one, start=1):
@@ -27,8 +27,11 @@ def edit_distance(one: str, other: str) -> int:
 
 
 def closest(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known words within two changes of a word, one change for short ones; case does not count. The closest come first."""
-    said = word.casefold()
-    most = 1 if len(said) <= _SHORT else _MOST
-    near = [(edit_distance(said, name.casefold()), name) for name in dict.fromkeys(known) if abs(len(name) - len(word)) <= most]
-    return [name for distance, name in sorted(near) if distance <= most][:_SUGGESTED]
+    """Return at most three known words within two changes of a word, or one change of a short word. The closest come first.
+
+    Case is ignored.
+    """
+    folded = word.casefold()
+    limit = 1 if len(folded) <= _SHORT else _MAX_DISTANCE
+    near = [(edit_distance(folded, name.casefold()), name) for name in dict.fromkeys(known) if abs(len(name) - len(word)) <= limit]
+    return [name for distance, name in sorted(near) if distance <= limit][:_MAX_SUGGESTIONS]

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 __all__ = ["DataUri", "sniff"]
 
 _HEAD = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+)((?:;[a-z0-9._+-]+=[^;,]*)*)(;base64)?,", re.IGNORECASE)
-_SNIFFED = 48  # characters of base64: 36 bytes, enough for every signature below
+_SNIFFED = 48  # characters of base64, which are 36 bytes: enough for every signature below
 
 _ALIASES = {
     "image/jpg": "image/jpeg",
@@ -27,7 +27,7 @@ _KNOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "audio
 
 @dataclass(frozen=True)
 class DataUri:
-    """An input that carries its content and its declared type."""
+    """A parsed data URI."""
 
     media_type: str
     is_base64: bool
@@ -35,7 +35,7 @@ class DataUri:
 
     @classmethod
     def read(cls, raw: str) -> DataUri | None:
-        """Read a data URI; None for plain text."""
+        """Parse a data URI. Returns None for any other text."""
         head = _HEAD.match(raw) if raw[:5].lower() == "data:" else None
         if head is None:
             return None
@@ -44,7 +44,7 @@ class DataUri:
 
     @property
     def kind(self) -> Literal["text", "audio", "image"]:
-        """Classify by the declared type, or by the bytes where that names neither audio nor image."""
+        """The kind by the declared type, or by the first bytes where the declared type is neither audio nor image."""
         for candidate in (self.media_type, sniff(self._first_bytes()) or ""):
             if candidate.startswith("image/"):
                 return "image"
@@ -54,11 +54,11 @@ class DataUri:
 
     @property
     def is_known(self) -> bool:
-        """Whether this is a type of media that is recognised by its bytes."""
+        """Whether `sniff` can recognise this type of media."""
         return self.media_type in _KNOWN
 
     def content(self) -> bytes | None:
-        """Decode the payload; None where it is damaged."""
+        """Decode the payload. Returns None where it is not valid base64."""
         if not self.is_base64:
             return unquote_to_bytes(self.payload)
         try:
@@ -71,7 +71,7 @@ class DataUri:
 
 
 def sniff(content: bytes) -> str | None:
-    """Recognise a type of media by its first bytes."""
+    """Return the type of media that the first bytes show, or None."""
     signatures = {
         b"\x89PNG\r\n\x1a\n": "image/png",
         b"\xff\xd8\xff": "image/jpeg",

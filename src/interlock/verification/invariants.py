@@ -1,4 +1,4 @@
-"""What an agent guarantees beyond its contracts, and how each guarantee is checked."""
+"""Invariants: what an agent guarantees beyond its contracts, each with a check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.runtime.turn import TurnResult
 __all__ = ["Finding", "How", "Invariant", "Lab", "Observed"]
 
 How = Literal["agrees", "decided", "seen"]
-"""How something is known: two descriptions agree, all cases were decided, or examples were seen (which proves nothing)."""
+"""How a result is known: two descriptions agree, every case was decided, or only examples were seen, which is no proof."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Observed:
-    """A turn that was taken to see what happens."""
+    """A turn that was run for a check: its result and its events."""
 
     result: TurnResult
     events: Sequence[Event]
@@ -41,25 +41,25 @@ class Observed:
 
 
 class Lab(Protocol):
-    """Where turns are taken under known conditions: a scripted model, a fixed clock, counted ids, stores of its own.
+    """Runs turns under known conditions: a scripted model, a fixed clock, counted ids and stores of its own.
 
-    `replies` are the script: see interlock.testing.ScriptedModel.
+    `replies` are the script of the model: see interlock.testing.ScriptedModel.
     """
 
     async def observe(
         self, text: str | Mapping[str, Any], *replies: Any, session: str | None = None, role: str | None = None, **settings: Any
     ) -> Sequence[Observed]:
-        """Take the same turn on every engine; each has sessions of its own. `settings` are other than the default ones."""
+        """Run the same turn on every engine, each with its own sessions. `settings` replace the default ones."""
         ...
 
     async def observe_at_once(self, text: str, *replies: Any, session: str, times: int) -> Sequence[Observed]:
-        """Run the same turn many times at once, each in an application of its own; on every engine one after the other."""
+        """Run the same turn several times concurrently, each in its own application, on one engine after the other."""
         ...
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """A guarantee and its check. The statement must say no more than the check looks at."""
+    """A guarantee and its check. The statement must not claim more than the check looks at."""
 
     statement: str
     check: Callable[[Lab], Awaitable[Finding]]

@@ -1,4 +1,4 @@
-"""Rules in the place of a model: what an agent says and decides by itself, and how what is said comes in pieces."""
+"""Offline rules: deterministic answers in place of a model."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Rules:
-    """Stands in for a model: deterministic, and honest about it in what it says. An agent has a class of its own."""
+    """Base class of the offline rules of an agent. What they answer must not pretend to come from a model."""
 
-    def reply(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str | ModelReply:  # noqa: ARG002 - for an agent's own
-        """Answer with text, or with calls of tools that are offered."""
+    def reply(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str | ModelReply:  # noqa: ARG002 - for subclasses
+        """Answer with text, or with calls of the offered tools."""
         return "No language model is configured."
 
-    def decide(self, messages: Sequence[Message], schema: type[T]) -> T:  # noqa: ARG002 - for an agent's own
-        """Answer with an instance of the class."""
+    def decide(self, messages: Sequence[Message], schema: type[T]) -> T:  # noqa: ARG002 - for subclasses
+        """Answer with an instance of `schema`."""
         raise ModelUnavailable(f"No language model is configured to decide on a '{schema.__name__}', and no rule does.")
 
 
 def in_pieces(reply: ModelReply) -> Iterator[Piece]:
-    """Take a reply apart word by word; calls and usage come with the last piece."""
+    """Split a reply into one chunk per word. Calls and usage come with the last chunk."""
     words = re.findall(r"\s*\S+\s*$|\s*\S+|\s+", reply.text) or [""]
     for word in words[:-1]:
         yield Piece(text=word, model=reply.model)
