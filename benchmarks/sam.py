@@ -16,8 +16,8 @@ from sam_by_hand import by_hand_sam
 from interlock import Interlock, Settings
 from interlock.adapters.models.stub import StubModelBackend
 from interlock.capabilities import ModelBackend, ModelRequest, ModelResponse
-from interlock.runtime.budget import Limits
 from interlock.runtime.events import Event
+from interlock.runtime.limits import Limits
 
 Turn = Callable[[str], Awaitable[object]]
 ROUNDS = 25

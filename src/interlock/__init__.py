@@ -17,8 +17,7 @@ from interlock.capabilities.capability import Capability
 from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Trusted, Untrusted, node
 from interlock.errors import InterlockError
 from interlock.reply import Fault, Reply
-from interlock.runtime.composed import Composed
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.targets import Composed, Subgraph
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
 from interlock.wiring import Interlock

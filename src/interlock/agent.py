@@ -13,7 +13,7 @@ from interlock.engine.messages import NativeField
 from interlock.errors import ContractError, Problem
 from interlock.providers.provider import Provider
 from interlock.reply import Reply
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.targets import Subgraph
 from interlock.verification.invariants import Invariant
 
 __all__ = ["Agent"]

@@ -27,10 +27,12 @@
         ReplayDiverged           replay_diverged
         BridgeAccessError        bridge_denied
         PersonAwaited            person_awaited
+        Fenced                   fenced
         Internal                 internal
         CapabilityError          capability_failed
           CapabilityResultInvalid  capability_result_invalid
           CapabilityTimeout        capability_timeout
+          RateLimited              rate_limited
           SecretUnavailable        secret_unavailable
           ModelError               model_failed
             ModelTimeout             model_timeout
@@ -82,6 +84,7 @@ __all__ = [
     "ContractError",
     "ContractViolation",
     "DocumentInvalid",
+    "Fenced",
     "FolderUnusable",
     "InputEmpty",
     "InputEncoding",
@@ -90,6 +93,7 @@ __all__ = [
     "InputTooLarge",
     "InterlockError",
     "Internal",
+    "JournalFailed",
     "MatchAmbiguous",
     "MediaBomb",
     "MediaMalformed",
@@ -110,6 +114,7 @@ __all__ = [
     "Problem",
     "QueryDenied",
     "QueryTimeout",
+    "RateLimited",
     "RecordInvalid",
     "ReplayDiverged",
     "RoleUnknown",
@@ -354,6 +359,23 @@ class PersonAwaited(TurnError):
         self.question = question
 
 
+class JournalFailed(BaseException):
+    """Ends a turn. It is not an Exception, so that a node which catches errors and retries does not catch this.
+
+    `reason` is the typed error that the turn ends with.
+    """
+
+    def __init__(self, reason: InterlockError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+class Fenced(TurnError):
+    """Another worker has taken the turn over; this one may not write any more."""
+
+    code = "fenced"
+
+
 class CapabilityError(TurnError):
     """A capability call failed."""
 
@@ -370,6 +392,13 @@ class CapabilityTimeout(CapabilityError):
     """A capability call took longer than it may."""
 
     code = "capability_timeout"
+    transient = True
+
+
+class RateLimited(CapabilityError):
+    """A capability was called as often as its rate limit allows."""
+
+    code = "rate_limited"
     transient = True
 
 

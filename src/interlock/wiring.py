@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import WeakValueDictionary
 
-from interlock.adapters.people import answering
 from interlock.adapters.system import SystemIds
 from interlock.agent import Agent
 from interlock.capabilities import Ids
 from interlock.capabilities.graph_store import GraphStore
+from interlock.capabilities.human import Question
 from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
 from interlock.errors import (
@@ -41,19 +41,20 @@ from interlock.errors import (
 from interlock.input import check_characters, check_session, check_sink, check_size, check_text
 from interlock.providers.resolver import Providers
 from interlock.reply import Reply
-from interlock.runtime.budget import Limits
 from interlock.runtime.events import EventQueue
 from interlock.runtime.gate import Gate
-from interlock.runtime.ledger import Ledger
+from interlock.runtime.grant_checks import subgraph_problems
+from interlock.runtime.journal import Entry, Journal
+from interlock.runtime.limits import Limits
 from interlock.runtime.observe import LOGGER, Steps, tracing
-from interlock.runtime.record import Ending, Heading, Record, Recorder, Replay, check_path, differences, read_record
+from interlock.runtime.recording import Footer, Header, Record, RecordFile, Replay, check_path, differences, read_record
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.redaction.exceptions import redact_error
 from interlock.runtime.redaction.values import ValueRedactor
-from interlock.runtime.sessions import KeptSession
+from interlock.runtime.sessions import SessionState
 from interlock.runtime.standalone import Standalone
-from interlock.runtime.subgraph import ReadySubgraph, subgraph_problems
-from interlock.runtime.turn import Order, Terms, Turn, TurnResult
+from interlock.runtime.targets import ReadySubgraph
+from interlock.runtime.turn import Turn, TurnOptions, TurnRequest, TurnResult
 from interlock.runtime.waiting import WaitingTurns
 from interlock.settings import LIMITS, Settings, read_settings
 
@@ -124,7 +125,7 @@ class Interlock:
         self._bare: dict[int, Agent] = {}
         self._ready: dict[tuple[int, int], tuple[Agent, Graph, _Ready]] = {}
         self._waiting = WaitingTurns(self.settings.folder / "turns")
-        self._terms = Terms(
+        self._options = TurnOptions(
             limits=Limits(**{name: getattr(self.settings, name) for name in LIMITS}),
             redactor=Redactor(self.settings.redact, literals=self.settings.secrets),
         )
@@ -161,12 +162,12 @@ class Interlock:
         admitted = self._admit(agent, given, session=session, role=role, turn=await self._ids.new())
         if isinstance(admitted, InterlockError):
             raise admitted  # here, where what it comes from is not dragged along: that may quote what came in
-        order, ready = admitted
-        if not order.in_session:
-            return await self._take(order, ready, record, on_event)
-        ended = await self._end_waiting(agent, order)
-        async with self._turn_of(order):
-            result = await self._take(order, ready, record, on_event)
+        request, ready = admitted
+        if not request.in_session:
+            return await self._take(request, ready, record, on_event)
+        ended = await self._end_waiting(agent, request)
+        async with self._turn_of(request):
+            result = await self._take(request, ready, record, on_event)
         result = await self._followed(agent, result, role, on_event, record=record)
         return result if ended is None else replace(result, metadata={**result.metadata, "ended": ended})
 
@@ -179,9 +180,8 @@ class Interlock:
         check_sink(on_event)
         path = self._waiting.find(self._chosen(agent).name, check_session(session))
         check_text(text, max_bytes=self.settings.max_input_bytes)
-        role = read_record(path).heading.role
-        with answering(text):
-            result = await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=on_event)
+        role = read_record(path).header.role
+        result = await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=on_event, answer=text)
         return await self._followed(agent, result, role, on_event)
 
     async def waiting(self, agent: str | Graph | Agent, *, session: str) -> TurnResult | None:
@@ -199,8 +199,7 @@ class Interlock:
         path = self._waiting.find(chosen.name, check_session(session))
         if chosen.abort is not None:
             try:
-                with answering(chosen.abort):
-                    result = await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=None)
+                result = await self._go_on(path, graph=None if isinstance(agent, str) else agent, on_event=None, answer=chosen.abort)
             except (RecordInvalid, StateIncompatible) as error:
                 LOGGER.warning("a turn that waited is given up", extra={"fields": {"agent": chosen.name, "cause": error.code}})
             else:
@@ -210,11 +209,11 @@ class Interlock:
         self._waiting.drop(chosen.name, session)
         return None
 
-    async def _end_waiting(self, agent: str | Graph | Agent, order: Order) -> str | None:
+    async def _end_waiting(self, agent: str | Graph | Agent, request: TurnRequest) -> str | None:
         """Give up a turn that waits, for an agent that has a word for that; return what it said at its end."""
-        if self._chosen(agent).abort is None or self._waiting.path(order.agent, order.session) is None:
+        if self._chosen(agent).abort is None or self._waiting.path(request.agent, request.session) is None:
             return None
-        result = await self.abort(agent, session=order.session)
+        result = await self.abort(agent, session=request.session)
         if result is not None and result.status == "success":
             return str(result.output)
         return "The question that was open is given up. What had been done before it was asked stays as it is."
@@ -231,33 +230,35 @@ class Interlock:
             admitted = self._admit(agent, given, session=result.session, role=role, turn=await self._ids.new())
             if isinstance(admitted, InterlockError):
                 raise admitted
-            order, ready = admitted
+            request, ready = admitted
             beside = None if record is None else record.with_name(f"{record.stem}.{number}{record.suffix}")
-            async with self._turn_of(order):
-                result = await self._take(order, ready, beside, sink)
+            async with self._turn_of(request):
+                result = await self._take(request, ready, beside, sink)
         return result
 
-    async def _take(self, order: Order, ready: _Ready, record: Path | None, sink: Sink | None) -> TurnResult:
-        if order.pauses:
-            begun = self._waiting.begin(order.agent, order.session)
+    async def _take(self, request: TurnRequest, ready: _Ready, record: Path | None, sink: Sink | None) -> TurnResult:
+        if request.pauses:
+            begun = self._waiting.begin(request.agent, request.session)
             path, waits = record or begun, False
             try:
-                result = await self._write_down(order, ready, path, sink, to_the_end=record is not None)
+                result = await self._write_down(request, ready, path, sink, to_the_end=record is not None)
                 waits = result.status == "waiting"
                 return result
             finally:
-                self._waiting.settle(path, order.agent, order.session, waits=waits)
+                self._waiting.settle(path, request.agent, request.session, waits=waits)
         if record is None:
-            return await Turn(order, ready.gate, terms=self._watched_terms(), sink=sink).run(ready.compiled)
-        return await self._write_down(order, ready, record, sink)
+            return await Turn(request, ready.gate, options=self._observed_options(), sink=sink).run(ready.compiled)
+        return await self._write_down(request, ready, record, sink)
 
-    async def _write_down(self, order: Order, ready: _Ready, path: Path, sink: Sink | None, *, to_the_end: bool = True) -> TurnResult:
-        with Recorder.begin(path, Heading.of(order, ready.gate.fingerprint, self._terms.limits, self.settings.redact)) as recorder:
-            return await self._record(order, ready, recorder, Ledger(order.turn, keep=recorder.keep), sink=sink, to_the_end=to_the_end)
+    async def _write_down(
+        self, request: TurnRequest, ready: _Ready, path: Path, sink: Sink | None, *, to_the_end: bool = True
+    ) -> TurnResult:
+        with RecordFile.create(path, Header.of(request, ready.gate.fingerprint, self._options.limits, self.settings.redact)) as recorder:
+            return await self._record(request, ready, recorder, Journal(request.turn, store=recorder), sink=sink, to_the_end=to_the_end)
 
-    def _turn_of(self, order: Order) -> asyncio.Lock:
+    def _turn_of(self, request: TurnRequest) -> asyncio.Lock:
         """Let the turns of a session follow one another. Other processes are held off by the session's store."""
-        key = (order.agent, order.session)
+        key = (request.agent, request.session)
         lock = self._turns.get(key)
         if lock is None:
             lock = self._turns[key] = asyncio.Lock()
@@ -270,49 +271,52 @@ class Interlock:
         """
         check_sink(on_event)
         record = read_record(path)
-        if record.ending is None:
+        if record.footer is None:
             raise RecordInvalid(f"The turn in '{path}' stopped half way. Fix: go on with it, by '--resume' or 'Interlock.resume'.")
-        _check_not_cancelled(path, record.ending)
-        chosen, order = self._order(record, graph)
-        gate = self._gate(chosen, order.graph, lets_out=False)
-        order.kept = self._kept(chosen, order, gate, is_open=False)
-        terms = Terms(
-            limits=record.heading.limits,
-            redactor=Redactor(record.heading.redact, literals=self.settings.secrets),
-            time_ran_out=record.ending.time_ran_out,
+        _check_not_cancelled(path, record.footer)
+        chosen, request = self._recorded_request(record, graph)
+        gate = self._gate(chosen, request.graph, lets_out=False)
+        request.session_state = self._kept(chosen, request, gate, is_open=False)
+        options = TurnOptions(
+            limits=record.header.limits,
+            redactor=Redactor(record.header.redact, literals=self.settings.secrets),
+            time_ran_out=record.footer.time_ran_out,
         )
         events: list[Event] = []
-        ledger = Ledger(order.turn, entries=record.entries, complete=True)
-        result = await Turn(order, gate, terms=terms, sink=_both(events, on_event), ledger=ledger).run(self._compiled(order.graph, gate))
-        found = differences(record, gate.fingerprint, Ending.of(result, events), ledger.unused)
+        journal = Journal(request.turn, entries=record.entries, complete=True)
+        result = await Turn(request, gate, options=options, sink=_both(events, on_event), journal=journal).run(
+            self._compiled(request.graph, gate)
+        )
+        found = differences(record, gate.fingerprint, Footer.of(result, events), journal.unused)
         return Replay(record=record, result=result, differences=tuple(found))
 
     async def resume(self, path: Path, *, graph: Graph | Agent | None = None, on_event: Sink | None = None) -> TurnResult:
         """Go on with a recorded turn that stopped half way: what it had done is taken from the record, never done again."""
         return await self._go_on(path, graph=graph, on_event=on_event)
 
-    async def _go_on(self, path: Path, *, graph: Graph | Agent | None, on_event: Sink | None) -> TurnResult:
+    async def _go_on(self, path: Path, *, graph: Graph | Agent | None, on_event: Sink | None, answer: str | None = None) -> TurnResult:
         check_sink(on_event)
         record = read_record(path)
-        if record.ending is not None:
-            _check_not_cancelled(path, record.ending)
+        if record.footer is not None:
+            _check_not_cancelled(path, record.footer)
             raise RecordInvalid(f"The turn in '{path}' has ended. Fix: take it again, by 'replay'.")
-        chosen, order = self._order(record, graph)
-        ready = self._prepare(chosen, order.graph)
-        if record.heading.fingerprint != ready.gate.fingerprint:
-            raise StateIncompatible(f"The contracts of '{order.graph.name}' have changed since the turn in '{path}' began.")
-        order.kept = self._kept(chosen, order, ready.gate)
-        async with self._turn_of(order) if order.in_session else nullcontext():
+        chosen, request = self._recorded_request(record, graph)
+        ready = self._prepare(chosen, request.graph)
+        if record.header.fingerprint != ready.gate.fingerprint:
+            raise StateIncompatible(f"The contracts of '{request.graph.name}' have changed since the turn in '{path}' began.")
+        request.session_state = self._kept(chosen, request, ready.gate)
+        async with self._turn_of(request) if request.in_session else nullcontext():
             if not path.exists():  # noqa: ASYNC240 - one look at a file
-                raise NothingWaits(f"Somebody else has answered in session '{order.session}'.")
-            with Recorder.go_on(path) as recorder:
+                raise NothingWaits(f"Somebody else has answered in session '{request.session}'.")
+            with RecordFile.reopen(path) as recorder:
                 if read_record(path) != record:
                     raise RecordInvalid(f"Somebody else has gone on with the turn in '{path}'.")
-                ledger = Ledger(order.turn, entries=record.entries, keep=recorder.keep)
+                entries = record.entries if answer is None else await _write_answer(recorder, record, answer)
+                journal = Journal(request.turn, entries=entries, store=recorder)
                 is_kept = not self._waiting.is_own(path)
-                result = await self._record(order, ready, recorder, ledger, sink=on_event, to_the_end=is_kept)
-                if order.pauses and ledger.failure is None:  # before anybody else may write to it
-                    self._waiting.settle(path, order.agent, order.session, waits=result.status == "waiting")
+                result = await self._record(request, ready, recorder, journal, sink=on_event, to_the_end=is_kept)
+                if request.pauses and journal.failure is None:  # before anybody else may write to it
+                    self._waiting.settle(path, request.agent, request.session, waits=result.status == "waiting")
             return result
 
     async def stream(
@@ -430,17 +434,17 @@ class Interlock:
         from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - likewise
 
         def redact() -> ValueRedactor:
-            return ValueRedactor(self._terms.redactor.for_turn(gate.names), secret=graph.state.secret, keys=gate.names)
+            return ValueRedactor(self._options.redactor.for_turn(gate.names), secret=graph.state.secret, keys=gate.names)
 
-        def terms() -> Terms:
-            """Return the terms of a step where LangGraph alone drives: what is secret is known to the whole run."""
+        def options() -> TurnOptions:
+            """Return the options of a step where LangGraph alone drives: what is secret is known to the whole run."""
             run = cast("ValueRedactor | None", current_redaction.get()) or redact()
-            return replace(self._watched_terms(), redactor=run.redactor)
+            return replace(self._observed_options(), redactor=run.redactor)
 
-        standalone = Standalone(graph, gate, terms, max_answer_bytes=self.settings.max_input_bytes)
+        standalone = Standalone(graph, gate, options, max_answer_bytes=self.settings.max_input_bytes)
         return LangGraphGraph(
             graph,
-            loose=standalone.step,
+            standalone=standalone.run_node,
             redact=redact,
             checkpointer=checkpointer,
             store=store,
@@ -474,7 +478,7 @@ class Interlock:
 
     def _admit(
         self, agent: str | Graph | Agent, given: str | Mapping[str, Any], *, session: str | None, role: str | None, turn: str
-    ) -> tuple[Order, _Ready] | InterlockError:
+    ) -> tuple[TurnRequest, _Ready] | InterlockError:
         """Find out what a turn is about; return why it cannot be taken."""
         try:
             chosen = self._chosen(agent)
@@ -485,7 +489,7 @@ class Interlock:
             missing = next((name for name in graph.needs if name not in values and name not in chosen.keeps), None)
             if missing is not None:
                 raise InputSchema(f"Field '{missing}' is missing. Fix: pass it; graph '{graph.name}' cannot begin without it.")
-            order = Order(
+            request = TurnRequest(
                 agent=chosen.name,
                 graph=graph,
                 role=role,
@@ -499,19 +503,19 @@ class Interlock:
             )
             _check_steps(chosen, self.settings.max_steps)
             ready = self._prepare(chosen, graph)
-            order.kept = self._kept(chosen, order, ready.gate)
+            request.session_state = self._kept(chosen, request, ready.gate)
         except ContractError:
             raise  # about code, which its author has to see whole
         except InterlockError as error:
-            return redact_error(self._terms.redactor.for_turn(), error)
-        return order, ready
+            return redact_error(self._options.redactor.for_turn(), error)
+        return request, ready
 
-    def _kept(self, agent: Agent, order: Order, gate: Gate, *, is_open: bool = True) -> KeptSession | None:
+    def _kept(self, agent: Agent, request: TurnRequest, gate: Gate, *, is_open: bool = True) -> SessionState | None:
         """Find what outlives a turn, for an agent that keeps something."""
         if not agent.keeps:
             return None
-        store = self._providers.session_state(order.graph, gate.fingerprint) if is_open else None
-        return KeptSession(order.graph, agent.keeps, store, session=order.session, turn=order.turn)
+        store = self._providers.session_state(request.graph, gate.fingerprint) if is_open else None
+        return SessionState(request.graph, agent.keeps, store, session=request.session, turn=request.turn)
 
     def _checked(self, given: str | Mapping[str, Any], *, may_be_empty: bool) -> str | Mapping[str, Any]:
         """Refuse input that no agent could take."""
@@ -526,53 +530,73 @@ class Interlock:
         check_size(given, max_bytes=limit)
         return given
 
-    def _watched_terms(self) -> Terms:
-        """Return the terms with whoever watches now: OpenTelemetry and logging can be set up at any time."""
+    def _observed_options(self) -> TurnOptions:
+        """Return the options with whoever watches now: OpenTelemetry and logging can be set up at any time."""
         spans = tracing()
         watchers = () if spans is None else (spans,)
         if LOGGER.isEnabledFor(logging.DEBUG):
             watchers = (*watchers, Steps())
-        return replace(self._terms, watchers=watchers) if watchers else self._terms
+        return replace(self._options, watchers=watchers) if watchers else self._options
 
     async def _record(
         self,
-        order: Order,
+        request: TurnRequest,
         ready: _Ready,
-        recorder: Recorder,
-        ledger: Ledger,
+        recorder: RecordFile,
+        journal: Journal,
         *,
         sink: Sink | None,
         to_the_end: bool,
     ) -> TurnResult:
         """Run a turn with recording. Unless `to_the_end`, record only what is needed to resume it.
 
-        A turn whose journal failed has no ending: what is recorded of it holds, and it can be resumed.
+        A turn whose journal failed has no footer: what is recorded of it holds, and it can be resumed.
         """
         events: list[Event] = []
         heard = _both(events, sink) if to_the_end else sink
-        turn = Turn(order, ready.gate, terms=self._watched_terms(), sink=heard, ledger=ledger)
+        turn = Turn(request, ready.gate, options=self._observed_options(), sink=heard, journal=journal)
         try:
             result = await turn.run(ready.compiled)
         except asyncio.CancelledError:
-            if to_the_end and ledger.failure is None:
+            if to_the_end and journal.failure is None:
                 with suppress(InterlockError):  # it ends all the same
-                    recorder.end(Ending.of(turn.cancelled(), events))
+                    await recorder.end(vars(Footer.of(turn.cancelled(), events)))
             raise
-        if to_the_end and ledger.failure is None and result.status != "waiting":  # else it has not ended
-            recorder.end(Ending.of(result, events))
+        if to_the_end and journal.failure is None and result.status != "waiting":  # else it has not ended
+            await recorder.end(vars(Footer.of(result, events)))
         return result
 
-    def _order(self, record: Record, graph: Graph | Agent | None) -> tuple[Agent, Order]:
+    def _recorded_request(self, record: Record, graph: Graph | Agent | None) -> tuple[Agent, TurnRequest]:
         """Find out what a recorded turn was about."""
-        heading = record.heading
-        if graph is None and heading.agent not in AGENTS:
-            raise RecordInvalid(f"The record is of '{heading.agent}', one of your own. Fix: name it, by '--graph MODULE:NAME'.")
-        chosen = self._chosen(heading.agent if graph is None else graph)
-        return chosen, heading.order(chosen, entry_of(chosen, heading.role))
+        header = record.header
+        if graph is None and header.agent not in AGENTS:
+            raise RecordInvalid(f"The record is of '{header.agent}', one of your own. Fix: name it, by '--graph MODULE:NAME'.")
+        chosen = self._chosen(header.agent if graph is None else graph)
+        return chosen, header.request(chosen, entry_of(chosen, header.role))
 
 
-def _check_not_cancelled(path: Path, ending: Ending) -> None:
-    if ending.result["status"] == "cancelled":
+async def _write_answer(file: RecordFile, record: Record, text: str) -> list[Entry]:
+    """Write a person's answer as the result of the call that waits for it; return the journal with it.
+
+    The same answer may come again, where the turn could not go on after the first time.
+    """
+    asked = [entry for entry in record.entries if entry.question is not None]
+    if not asked or asked[-1].question is None:
+        raise NothingWaits(f"No call of turn '{record.header.turn}' waits for an answer.")
+    entry = asked[-1].answered(Question(text="", options=tuple(asked[-1].question["options"])).resolve(text))
+    known = next((one for one in record.entries if one.question is None and one.sequence == entry.sequence), None)
+    if known is None:
+        await file.append(entry)
+        return [*record.entries, entry]
+    if known.result != entry.result:
+        raise NothingWaits(
+            "The question has been answered before, in other words. Fix: give that answer again, or give up the turn by 'abort'."
+        )
+    return record.entries
+
+
+def _check_not_cancelled(path: Path, footer: Footer) -> None:
+    if footer.result["status"] == "cancelled":
         raise TurnCancelled(f"The turn in '{path}' was cancelled, so it has no end to come to. Fix: run it again, with a new record.")
 
 

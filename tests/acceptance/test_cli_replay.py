@@ -127,7 +127,7 @@ def test_only_the_owner_may_read_a_record(interlock: Command, tmp_path: Path):
     assert (tmp_path / "turn.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{}\n", b"\xff\xfe", b'{"heading": {}}\n', b"[1]\n", b"null\n"])
+@pytest.mark.parametrize("content", [None, b"", b"{}\n", b"\xff\xfe", b'{"header": {}}\n', b"[1]\n", b"null\n"])
 def test_a_file_that_is_no_record_is_refused(interlock: Command, tmp_path: Path, content: bytes | None):
     if content is not None:
         (tmp_path / "turn.jsonl").write_bytes(content)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.adapters.people import LaterHuman, NobodyHere, ScriptedHuman, answering, chosen
+from interlock.adapters.people import LaterHuman, NobodyHere, ScriptedHuman
 from interlock.capabilities import Question
 from interlock.cli.people import is_answer, options_of
 from interlock.errors import PersonAwaited
@@ -17,35 +15,10 @@ from interlock.runtime.turn import TurnResult
 QUESTION = Question(text="Which?", options=("this", "that"), recommended="this")
 
 
-async def test_an_answer_is_for_one_question():
-    human = LaterHuman()
+async def test_a_question_suspends_the_turn():
     with pytest.raises(PersonAwaited) as awaited:
-        await human.ask(QUESTION)
+        await LaterHuman().ask(QUESTION)
     assert awaited.value.question == QUESTION
-    with answering("that"):
-        assert await human.ask(QUESTION) == "that"
-        with pytest.raises(PersonAwaited):
-            await human.ask(QUESTION)
-    with pytest.raises(PersonAwaited):
-        await human.ask(QUESTION)
-
-
-async def test_an_answer_can_be_the_number_of_an_option():
-    with answering(" 2 "):
-        assert await LaterHuman().ask(QUESTION) == "that"
-    with answering("2"):
-        assert await LaterHuman().ask(Question(text="How many?")) == "2"
-
-
-async def test_answers_of_others_are_not_ones_own():
-    human, both = LaterHuman(), asyncio.Barrier(2)
-
-    async def answered(text: str) -> str | None:
-        with answering(text):
-            await both.wait()
-            return await human.ask(QUESTION)
-
-    assert await asyncio.gather(answered("one"), answered("two")) == ["one", "two"]
 
 
 async def test_nobody_says_nothing():
@@ -78,8 +51,8 @@ async def test_a_script_ends_with_nobody():
     ],
 )
 def test_a_number_stands_for_an_option(said: str, meant: str):
-    assert chosen(said, QUESTION.options) == meant
-    assert chosen("1", ()) == "1"
+    assert QUESTION.resolve(said) == meant
+    assert Question(text="").resolve("1") == "1"
 
 
 def result(**more: object) -> TurnResult:

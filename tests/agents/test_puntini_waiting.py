@@ -417,7 +417,7 @@ async def test_a_turn_of_other_contracts_is_not_gone_on_with(desk: Desk):
     path = desk.folder / "turns" / "puntini-s.waiting"
     heading, *rest = path.read_text().splitlines(keepends=True)
     changed = json.loads(heading)
-    changed["heading"]["fingerprint"] = "0" * 64
+    changed["header"]["fingerprint"] = "0" * 64
     path.write_text("".join([json.dumps(changed) + "\n", *rest]))
     with pytest.raises(StateIncompatible):
         await silent(desk, "skip")
@@ -427,7 +427,7 @@ async def test_a_turn_of_other_contracts_is_not_gone_on_with(desk: Desk):
 async def test_a_damaged_file_is_refused_and_kept(desk: Desk):
     await waiting(desk)
     path = desk.folder / "turns" / "puntini-s.waiting"
-    for damage in (b"", b"\xff\xfe", b"{}\n", b'{"heading": {}}\n', b'{"entry": {}}\n', b"[[[[\n", b"\0" * 100):
+    for damage in (b"", b"\xff\xfe", b"{}\n", b'{"header": {}}\n', b'{"entry": {}}\n', b"[[[[\n", b"\0" * 100):
         path.write_bytes(damage)
         with pytest.raises(RecordInvalid) as refused:
             await silent(desk, "skip")

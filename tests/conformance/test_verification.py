@@ -19,7 +19,7 @@ from interlock.agents.sam.state import AgentState
 from interlock.capabilities import Memory
 from interlock.contract.draw import mermaid
 from interlock.contract.node import Node, Row
-from interlock.engine import TakeStep, langgraph
+from interlock.engine import RunNode, langgraph
 from interlock.engine.direct import DirectGraph
 from interlock.reply import Fault
 from interlock.runtime.events import Event
@@ -280,11 +280,11 @@ async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pyte
 
 
 async def test_the_direct_engine_is_followed_too(monkeypatch: pytest.MonkeyPatch):
-    async def walk(self: DirectGraph, given: Any, take_step: TakeStep, kept: Any = None) -> Any:
-        await take_step(sam.nodes[sam.entry], {})
-        await take_step(sam.nodes["format_response_node"], {})
+    async def run(self: DirectGraph, given: Any, run_node: RunNode, kept: Any = None) -> Any:
+        await run_node(sam.nodes[sam.entry], {})
+        await run_node(sam.nodes["format_response_node"], {})
 
-    monkeypatch.setattr(DirectGraph, "walk", walk)
+    monkeypatch.setattr(DirectGraph, "run", run)
     finding = await follow_outcomes(sam)
     assert not finding.holds
     assert "on direct, 'Routed' of 'router_node' leads to 'format_response_node' instead of 'state_init_node'" in finding.proof

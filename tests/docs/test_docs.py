@@ -79,7 +79,7 @@ def test_every_agent_has_a_picture():
     assert [picture.stem for picture in PICTURES] == sorted(AGENTS)
 
 
-RULED = ("contract/check.py", "runtime/gate.py", "runtime/misfits.py", "runtime/subgraph.py", "wiring.py")
+RULED = ("contract/check.py", "runtime/gate.py", "runtime/grant_checks.py", "wiring.py")
 
 
 def test_every_rule_of_a_graph_is_listed():

@@ -19,12 +19,12 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from interlock import Interlock, Settings
+from interlock.adapters.people import LaterHuman
 from interlock.capabilities import Clock, Human, Question
 from interlock.capabilities.capability import Capability
 from interlock.contract import END, Graph, Outcome, node
 from interlock.errors import NodeFailed, PersonAwaited
-from interlock.runtime.composed import Composed
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.targets import Composed, Subgraph
 from interlock.testing import FixedClock
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "one"}}
@@ -159,7 +159,7 @@ async def test_a_node_that_fails_after_an_answer_fails_as_any_other():
 
 class ElsewhereHuman:
     async def ask(self, question: Question) -> str | None:
-        raise PersonAwaited(question=question)
+        raise PersonAwaited("Ask at the counter.")
 
 
 async def test_a_person_who_is_asked_by_other_means_is_no_interrupt():
@@ -190,8 +190,7 @@ async def test_a_question_from_behind_a_capability_interrupts_too(behind: str):
     bank = RealBank()
     granted: Any = {Bank: bank}
     if behind == "adapter":
-        app = Interlock()
-        human = app._grants.of(None, (Human,))[Human]  # type: ignore[attr-defined] # noqa: SLF001 - what a node would be granted
+        human = LaterHuman()
         granted[Cashier] = Composed(AskingCashier(), parts={Human: human, Bank: bank})
     else:
         granted[Cashier] = Subgraph(inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,6 @@ from interlock.capabilities import (
     Usage,
 )
 from interlock.capabilities.capability import emits
-from interlock.capabilities.telling import is_heard, tell
 from interlock.engine import native
 from interlock.engine.native import Callbacks
 from interlock.errors import CapabilityError, InputError, InputTooLarge, ModelUnavailable, NodeFailed, ToolDenied, TurnError
@@ -312,9 +311,10 @@ async def test_tools_are_heard_in_the_stream_of_tools():
 
 async def test_the_pieces_that_an_adapter_tells_ahead_of_its_answer_are_heard():
     class Telling:
-        async def generate(self, request: ModelRequest) -> ModelResponse:
-            tell("Good ")
-            tell("morning.")
+        async def generate(self, request: ModelRequest, *, on_chunk: Callable[[str], None] | None = None) -> ModelResponse:
+            if on_chunk is not None:
+                on_chunk("Good ")
+                on_chunk("morning.")
             return ModelResponse(status="success", output="Good morning.", metadata={"input_tokens": 1, "output_tokens": 2})
 
     graph = Interlock(grants={ModelBackend: Telling()}).langgraph("sam")
@@ -510,8 +510,8 @@ class Curious:
     def __init__(self) -> None:
         self.heard: list[bool] = []
 
-    async def generate(self, request: ModelRequest) -> ModelResponse:
-        self.heard.append(is_heard())
+    async def generate(self, request: ModelRequest, *, on_chunk: Callable[[str], None] | None = None) -> ModelResponse:
+        self.heard.append(on_chunk is not None)
         return ModelResponse(status="success", output="hi")
 
 

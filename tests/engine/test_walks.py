@@ -34,12 +34,12 @@ async def write(page: str | None) -> Written:
 diary = Graph("diary", state=Diary, entry=write, nodes=[node(write, goes={Written: END})], takes=["page"])
 
 
-async def take_step(taken: Node, state: Mapping[str, Any]) -> Step:
+async def run_node(taken: Node, state: Mapping[str, Any]) -> Step:
     return taken.settle(await taken.run(*taken.read(state)))
 
 
 async def loose(taken: Node, state: Mapping[str, Any], *_: object) -> Step:
-    return await take_step(taken, state)
+    return await run_node(taken, state)
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ async def loose(taken: Node, state: Mapping[str, Any], *_: object) -> Step:
 async def test_what_is_kept_is_there_first_and_is_not_added_twice(
     given: dict[str, Any], kept: dict[str, Any] | None, final: dict[str, Any]
 ):
-    for compiled in (DirectGraph(diary), LangGraphGraph(diary, loose=loose)):
-        assert await compiled.walk(given, take_step, kept) == final
+    for compiled in (DirectGraph(diary), LangGraphGraph(diary, standalone=loose)):
+        assert await compiled.run(given, run_node, kept) == final

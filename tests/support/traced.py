@@ -33,7 +33,7 @@ from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settin
 from interlock.adapters.models.langchain import LangChainModel
 from interlock.capabilities import Message, Model
 from interlock.errors import InterlockError
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.targets import Subgraph
 
 SEEN_BY_ALL = "canary-of-a-plain-graph"
 SECRET = "canary-of-a-secret-field"  # noqa: S105 - it is looked for

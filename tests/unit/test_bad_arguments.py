@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Settings, TurnResult, node
 from interlock.errors import AgentUnknown, InputError, InputSchema, InputTooLarge, RecordInvalid, RoleUnknown, SettingsInvalid
 from interlock.input import MAX_DEPTH, MAX_PARTS, check_size
-from interlock.runtime.record import read_record
+from interlock.runtime.recording import read_record
 
 ODD: list[Any] = [5, 1.5, b"x", [], {}, object(), {"a": 1}, ("x",), int, lambda: None]
 
@@ -178,12 +178,12 @@ async def test_a_record_whose_error_is_none_is_invalid(tmp_path: Path, error: An
     heading, entry, ending = await recorded(tmp_path)
     entry["entry"] |= {"error": error, "result": None}
     last = copy.deepcopy(ending)
-    last["ending"]["result"]["error"] = error
+    last["footer"]["result"]["error"] = error
     for lines in ([heading, entry, ending], [heading, entry], [heading, last]):
         path = tmp_path / "broken"
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         async with Interlock(Settings(engine="direct", data_dir=tmp_path), grants={Echo: Repeats()}) as running:
-            work = running.replay(path, graph=talk) if len(lines) == 3 or "ending" in lines[-1] else running.resume(path, graph=talk)
+            work = running.replay(path, graph=talk) if len(lines) == 3 or "footer" in lines[-1] else running.resume(path, graph=talk)
             try:
                 done = await work
             except RecordInvalid:
@@ -240,7 +240,7 @@ def change(lines: Any, place: tuple[Any, ...], to: Any) -> None:
 
 def test_a_record_of_bad_text_is_invalid(tmp_path: Path):
     path = tmp_path / "record"
-    for text in ("", "{}\n", "[]\n", "5\n", "[" * 100_000 + "\n", '{"heading": ' * 2000 + "\n", "\ud800\n"):
+    for text in ("", "{}\n", "[]\n", "5\n", "[" * 100_000 + "\n", '{"header": ' * 2000 + "\n", "\ud800\n"):
         path.write_text(text, errors="surrogatepass")
         with pytest.raises(RecordInvalid):
             read_record(path)

@@ -16,7 +16,7 @@ from interlock import capabilities as declared
 from interlock.capabilities import Clock, Human, Message, Model, ModelBackend, Question, Tool
 from interlock.capabilities.capability import Capability, is_capability, is_stream, methods
 from interlock.errors import ContractError
-from interlock.runtime.composed import Composed
+from interlock.runtime.targets import Composed
 from interlock.testing import FixedClock, ScriptedModel
 
 CAPABILITIES: list[type] = [one for one in vars(declared).values() if is_capability(one)]

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-
-from interlock.capabilities.human import Question, answered_by, ask_now
+from interlock.capabilities.human import Question
 from interlock.errors import PersonAwaited
 
-__all__ = ["LaterHuman", "NobodyHere", "ScriptedHuman", "answering", "chosen"]
-
-
-@contextmanager
-def answering(answer: str) -> Generator[None]:
-    """Have the answer that a turn waits for, while it goes on: it is for the first question, and the next one waits again."""
-    answers = [answer]
-    with answered_by(lambda _: answers.pop() if answers else None):
-        yield
-
-
-def chosen(text: str, options: Sequence[str]) -> str:
-    """Return the option that is meant, or the text as it is."""
-    return Question(text="", options=tuple(options)).choice(text) or text.strip()
+__all__ = ["LaterHuman", "NobodyHere", "ScriptedHuman"]
 
 
 class LaterHuman:
-    """Lets the turn wait, unless the answer has come."""
+    """Suspends the turn until a person answers. The answer becomes a journal entry, which the resumed turn finds."""
 
     async def ask(self, question: Question) -> str | None:
-        """Return the answer that came."""
-        answer = ask_now(question)
-        if answer is None:
-            raise PersonAwaited(question=question)
-        return chosen(answer, question.options)
+        """Suspend the turn."""
+        raise PersonAwaited(question=question)
 
 
 class NobodyHere:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from interlock.capabilities.capability import Capability
 
-__all__ = ["Asker", "Human", "Question", "answered_by", "ask_now"]
+__all__ = ["Human", "Question"]
 
 _LEADING = frozenset(
     [
@@ -71,6 +68,10 @@ class Question:
             words = words[1:]
         return None
 
+    def resolve(self, said: str) -> str:
+        """Return the option that is meant, or the text as it is."""
+        return self.choice(said) or said.strip()
+
     def _called(self, text: str) -> str | None:
         if text.isdecimal() and text.isascii() and len(text) <= len(str(len(self.options))):
             return self.options[int(text) - 1] if 1 <= int(text) <= len(self.options) else None
@@ -97,25 +98,3 @@ class Human(Capability, Protocol):
         Raises PersonAwaited where the answer will come later: the turn stops there, and goes on from there with the answer.
         """
         ...
-
-
-Asker: TypeAlias = Callable[[Question], str | None]
-"""Returns the answer to a question, None where it has not come yet."""
-
-_asker: ContextVar[Asker | None] = ContextVar("interlock_asker", default=None)
-
-
-@contextmanager
-def answered_by(asker: Asker) -> Generator[None]:
-    """Have questions answered by a function, in this context."""
-    token = _asker.set(asker)
-    try:
-        yield
-    finally:
-        _asker.reset(token)
-
-
-def ask_now(question: Question) -> str | None:
-    """Return the answer that has come, None where there is none."""
-    asker = _asker.get()
-    return None if asker is None else asker(question)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from interlock.cli.run import show_result
 from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
 from interlock.cli.target import EngineOption, GrantsOption, ModelOption, closing, open_app, own
-from interlock.runtime.record import Replay
+from interlock.runtime.recording import Replay
 from interlock.runtime.turn import TurnResult
 
 __all__ = ["replay"]
@@ -50,7 +50,7 @@ def _show_resumed(result: TurnResult, *, as_json: bool) -> None:
 
 
 def _show(replayed: Replay) -> None:
-    heading, result = replayed.record.heading, replayed.result
+    heading, result = replayed.record.header, replayed.result
     calls = len(replayed.record.entries)
     figures = f"{len(result.path)} step{'s'[: len(result.path) != 1]}, {calls} recorded call{'s'[: calls != 1]}"
     told = f"{heading.agent}, turn {heading.turn}: {figures}, none made again"

@@ -8,18 +8,18 @@ from typing import Any, Literal, Protocol, TypeAlias
 from interlock.contract.node import Node, Step
 from interlock.contract.state import Values
 
-__all__ = ["ENGINES", "Compiled", "EngineName", "TakeStep"]
+__all__ = ["ENGINES", "Compiled", "EngineName", "RunNode"]
 
 EngineName = Literal["langgraph", "direct"]
 ENGINES: tuple[EngineName, ...] = ("langgraph", "direct")
 
-TakeStep: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Step]]
+RunNode: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Step]]
 """Run one node on the state: the runtime's side of a turn. It holds the node to its contract."""
 
 
 class Compiled(Protocol):
     """A graph that an engine can walk."""
 
-    async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
+    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state. What is kept of earlier turns is there first."""
         ...

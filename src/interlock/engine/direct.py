@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.contract import Graph
 from interlock.contract.state import Values
-from interlock.engine import TakeStep
+from interlock.engine import RunNode
 from interlock.engine.ambient import alone
 
 __all__ = ["DirectGraph"]
@@ -16,14 +16,14 @@ class DirectGraph:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
+    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
         nodes, state = self._graph.nodes, self._graph.state
         values = state.begin(given, kept)
         name: str | None = self._graph.entry
         with alone():
             while name is not None:
-                ending, update = await take_step(nodes[name], values)
+                ending, update = await run_node(nodes[name], values)
                 if state.reduced:
                     state.apply(values, update)
                 else:

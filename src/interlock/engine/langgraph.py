@@ -30,12 +30,12 @@ from typing_extensions import TypedDict
 from interlock.contract import Graph
 from interlock.contract.node import Node, Step
 from interlock.contract.state import Field, Values
-from interlock.engine import TakeStep
+from interlock.engine import RunNode
 from interlock.engine.ambient import alone
 from interlock.engine.exported import ExportedGraph, Redact
 from interlock.engine.interrupts import Interrupts
 from interlock.engine.messages import NativeField, Shown, records_of
-from interlock.engine.native import Callbacks, LooseStep, Tell
+from interlock.engine.native import Callbacks, StandaloneRun, Tell
 from interlock.engine.sealed import SealedCheckpointer
 from interlock.engine.serializer import ClosedSerializer
 from interlock.engine.threads import Begun, begin_turns, channel_of
@@ -55,13 +55,13 @@ AnyStore: TypeAlias = BaseStore
 class Driver:
     """What the runtime hands to a run: its own way of taking a step."""
 
-    take_step: TakeStep
+    run_node: RunNode
 
 
 class LangGraphGraph:
     """A graph as a compiled StateGraph whose nodes and edges are exactly the rows'.
 
-    Where it is run by LangGraph alone, with no turn around it, each node takes its step by `loose`, and callback handlers see
+    Where it is run by LangGraph alone, with no turn around it, each node takes its step by `standalone`, and callback handlers see
     what `redact` leaves of it. `outlive` are the fields that a new turn of a thread begins with; without them the graph is only
     for turns of ours.
     """
@@ -70,7 +70,7 @@ class LangGraphGraph:
         self,
         graph: Graph,
         *,
-        loose: LooseStep,
+        standalone: StandaloneRun,
         redact: Redact | None = None,
         checkpointer: AnyCheckpointer | None = None,
         store: AnyStore | None = None,
@@ -90,7 +90,7 @@ class LangGraphGraph:
         for node in graph.nodes.values():
             builder.add_node(
                 node.name,
-                _runnable(graph, node, loose, native),
+                _runnable(graph, node, standalone, native),
                 input_schema=_schema(f"{node.name}_reads", [read.field for read in node.reads], native, restarts=is_handed_out),
                 destinations=tuple(target or END for target in node.targets),
             )
@@ -103,7 +103,7 @@ class LangGraphGraph:
         exported = compiled if redact is None else ExportedGraph(redact=redact, native=native, **vars(compiled))
         self.compiled: AnyCompiledGraph = exported.with_config(recursion_limit=graph.steps + 1)
 
-    async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
+    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
         begins: Any = given
         if kept or not given or not given.keys() <= set(self._graph.state.takes):
@@ -112,7 +112,7 @@ class LangGraphGraph:
             update = {name: Begun(value) if name in reduced else value for name, value in values.items()}
             begins = Command(update=update, goto=self._graph.entry)
         with alone():
-            final = await self.compiled.ainvoke(begins, context=Driver(take_step))
+            final = await self.compiled.ainvoke(begins, context=Driver(run_node))
         return cast("Values", final or {})
 
 
@@ -122,7 +122,7 @@ def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
     async def unused(_node: Node, _state: Mapping[str, Any], _tell: Tell | None, _interrupts: Interrupts) -> Step:
         raise AssertionError  # pragma: no cover - a graph that is drawn is not walked
 
-    picture = LangGraphGraph(graph, loose=unused).compiled.get_graph()
+    picture = LangGraphGraph(graph, standalone=unused).compiled.get_graph()
     return set(picture.nodes) - {START, END}, {(edge.source, edge.target) for edge in picture.edges}
 
 
@@ -149,19 +149,21 @@ def _annotated(field: Field, native: NativeField | None, *, restarts: bool) -> A
     return Annotated[field.hint, channel_of(field, native)] if restarts or field.reducer is not None else field.hint
 
 
-def _runnable(graph: Graph, node: Node, loose: LooseStep, native: Mapping[str, NativeField]) -> Callable[..., Awaitable[Command[str]]]:
+def _runnable(
+    graph: Graph, node: Node, standalone: StandaloneRun, native: Mapping[str, NativeField]
+) -> Callable[..., Awaitable[Command[str]]]:
     """Make the function that LangGraph calls for a node."""
 
     async def run(state: Mapping[str, Any], runtime: Runtime[Driver], config: RunnableConfig) -> Command[str]:
         context = cast("object", runtime.context)  # a graph of the user's own that this one is inside may have another
         if isinstance(context, Driver):
             with alone():  # all that is in the state came through the contract, and from no store
-                return _command(await context.take_step(node, state))
+                return _command(await context.run_node(node, state))
         callbacks, interrupts = Callbacks.of(config), Interrupts(config)
         try:
             with alone():
                 read = graph.state.restore({name: records_of(value) for name, value in state.items()})
-                ending, update = await _run_alone(loose, node, read, callbacks, interrupts)
+                ending, update = await _run_standalone(standalone, node, read, callbacks, interrupts)
                 return _command((ending, _shown(update, native, callbacks)))
         except PersonAwaited:
             if interrupts.raised is None:  # of an adapter that waits for somebody by means of its own
@@ -171,11 +173,13 @@ def _runnable(graph: Graph, node: Node, loose: LooseStep, native: Mapping[str, N
     return run
 
 
-async def _run_alone(loose: LooseStep, node: Node, state: Mapping[str, Any], callbacks: Callbacks | None, interrupts: Interrupts) -> Step:
+async def _run_standalone(
+    standalone: StandaloneRun, node: Node, state: Mapping[str, Any], callbacks: Callbacks | None, interrupts: Interrupts
+) -> Step:
     if callbacks is None:
-        return await loose(node, state, None, interrupts)
+        return await standalone(node, state, None, interrupts)
     async with callbacks:
-        return await loose(node, state, callbacks.hear, interrupts)
+        return await standalone(node, state, callbacks.hear, interrupts)
 
 
 def _shown(update: Mapping[str, Any], native: Mapping[str, NativeField], callbacks: Callbacks | None) -> dict[str, Any]:

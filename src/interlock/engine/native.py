@@ -25,12 +25,12 @@ from interlock.contract.node import Node, Step
 from interlock.engine.interrupts import Interrupts
 from interlock.errors import CapabilityError, InputError, InterlockError, TurnError
 
-__all__ = ["Callbacks", "LooseStep", "Tell"]
+__all__ = ["Callbacks", "StandaloneRun", "Tell"]
 
 Tell: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Is called with every event while a node runs, and returns at once."""
 
-LooseStep: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None, Interrupts], Awaitable[Step]]
+StandaloneRun: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None, Interrupts], Awaitable[Step]]
 """Run one node on the state where LangGraph alone drives, and tell of it if somebody listens. It may wait for a person."""
 
 _DECIDES, _NO_STREAM = ".decide", "nostream"  # LangGraph's own tag

@@ -15,9 +15,8 @@ from interlock.providers.library import LIBRARY
 from interlock.providers.models import adapt_granted, guard_backend
 from interlock.providers.provider import Check, Context, Provider
 from interlock.providers.stores import open_session_state
-from interlock.runtime.composed import Composed, part_problems
-from interlock.runtime.misfits import misfits
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.grant_checks import adapter_problems, part_problems
+from interlock.runtime.targets import Composed, Subgraph
 from interlock.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Providers:
             elif isinstance(adapter, Composed):
                 found.extend(part_problems("", adapter))
             elif not isinstance(adapter, Subgraph):
-                found.extend(misfits("", capability, adapter))
+                found.extend(adapter_problems("", capability, adapter))
         return found
 
     def subgraphs(self, agent: Agent, capabilities: Iterable[type]) -> dict[type, Subgraph]:

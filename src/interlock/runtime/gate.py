@@ -1,4 +1,4 @@
-"""The gate: everything a node does to the world is a call on a granted capability, and every call passes here."""
+"""The gate: a node reaches the outside world only through the capabilities that it is granted."""
 
 from __future__ import annotations
 
@@ -14,76 +14,62 @@ from interlock.contract import Graph
 from interlock.contract.node import Node
 from interlock.contract.shapes import note
 from interlock.errors import ContractError, Problem, ReplayDiverged
-from interlock.runtime.composed import Composed, ComposedMethod, composed_problems, wanted
-from interlock.runtime.method import Method
-from interlock.runtime.misfits import misfits
-from interlock.runtime.scope import Scope
-from interlock.runtime.streaming import Stream
-from interlock.runtime.subgraph import GraphMethod, ReadySubgraph
+from interlock.runtime.call import Call, Stream, Target
+from interlock.runtime.context import NodeContext
+from interlock.runtime.grant_checks import adapter_problems, composed_problems
+from interlock.runtime.targets import AdapterTarget, Composed, ComposedTarget, GraphTarget, ReadySubgraph, parts_of
 
 __all__ = ["Gate"]
 
 
-class _Handle:
-    """What stands in a node for whoever grants a capability: its methods, for as long as the node runs."""
+class _Proxy:
+    """Stands for an adapter in a node. Exposes the capability's methods and stops working when the node ends."""
 
-    __slots__ = ("_scope",)
+    __slots__ = ("_node",)
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-
-
-def _handle_class(capability: type, adapter: object | None, *, is_open: bool) -> type[_Handle]:
-    """Make the class of the handles on one adapter. The adapter itself cannot be reached through them."""
-    body = {name: _way(_method(capability, name, adapter, is_open=is_open)) for name in methods(capability)}
-    return type(capability.__name__, (_Handle,), {"__slots__": (), **body})
+    def __init__(self, node: NodeContext) -> None:
+        self._node = node
 
 
-def _method(capability: type, name: str, adapter: object | None, *, is_open: bool) -> Method | GraphMethod:
+def _proxy_class(capability: type, adapter: object | None, *, is_open: bool) -> type[_Proxy]:
+    """Return the class of the proxies of one adapter. The adapter itself cannot be reached through them."""
+    body = {name: _proxy_method(_target(capability, name, adapter, is_open=is_open)) for name in methods(capability)}
+    return type(capability.__name__, (_Proxy,), {"__slots__": (), **body})
+
+
+def _target(capability: type, name: str, adapter: object | None, *, is_open: bool) -> Target:
     if isinstance(adapter, ReadySubgraph):
-        return GraphMethod(capability, name, adapter)
+        return GraphTarget(capability, name, adapter)
     if isinstance(adapter, Composed):
-        made = getattr(adapter.adapter, name)
-        parts = {parameter: (part, adapter.parts[part] if is_open else None) for parameter, part in wanted(made).items()}
-        handles = {parameter: _handle_class(*part, is_open=is_open) for parameter, part in parts.items()}
-        return ComposedMethod(capability, name, made, handles)
-    return Method(capability, name, _nobody if adapter is None else getattr(adapter, name))
+        function = getattr(adapter.adapter, name)
+        parts = {parameter: (part, adapter.parts[part] if is_open else None) for parameter, part in parts_of(function).items()}
+        proxies = {parameter: _proxy_class(*part, is_open=is_open) for parameter, part in parts.items()}
+        return ComposedTarget(capability, name, function, proxies)
+    return AdapterTarget(capability, name, _refuse if adapter is None else getattr(adapter, name))
 
 
-def _way(method: Method | GraphMethod) -> Callable[..., Any]:
-    """Make a handle's method."""
-    if isinstance(method, GraphMethod):
-        return _calling(method)
-    return _streaming(method) if method.is_stream else _calling(method)
-
-
-def _calling(method: Method | GraphMethod) -> Callable[..., Any]:
-
+def _proxy_method(target: Target) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return method.call(self._scope, args, kwargs)
+        return Call(target, self._node, args, kwargs).result()
 
-    return call
-
-
-def _streaming(method: Method) -> Callable[..., Any]:
     def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
-        opened = Stream(method, self._scope, args, kwargs)
-        self._scope.leave_open(opened)
+        opened = Stream(Call(target, self._node, args, kwargs))
+        self._node.add_stream(opened)
         return opened
 
-    return stream
+    return stream if target.method.is_stream else call
 
 
-def _nobody(*_args: Any, **_kwargs: Any) -> Any:
+def _refuse(*_args: Any, **_kwargs: Any) -> Any:
     raise ReplayDiverged("A turn that is replayed makes no calls.")
 
 
 class Gate:
-    """A graph's capabilities, each granted exactly once, handed to nodes for as long as they run.
+    """The capabilities of a graph, each granted exactly once. Gives nodes proxies that work while the node runs.
 
-    A gate without grants lets nothing out: it is for turns whose ledger has every call. `subgraphs` are the graphs that
-    stand behind a capability; what they do to the world passes gates of their own. `composed` are the capabilities that
-    are made of others; what they do with those passes this gate.
+    A gate without grants refuses all calls: it is for turns whose journal has every call. `subgraphs` are the graphs behind
+    capabilities; the calls of their nodes pass gates of their own. `composed` are adapters that are given other capabilities;
+    the calls of those pass this gate.
     """
 
     def __init__(
@@ -104,9 +90,9 @@ class Gate:
             raise ContractError(problems)
         adapters: dict[type, object] = {**(grants or {}), **inner, **made_of}
         is_open = grants is not None
-        handles = {capability: _handle_class(capability, adapters.get(capability), is_open=is_open) for capability in graph.capabilities}
-        self._handles = {
-            node.name: tuple((grant.parameter, handles[grant.capability]) for grant in node.grants) for node in graph.nodes.values()
+        proxies = {capability: _proxy_class(capability, adapters.get(capability), is_open=is_open) for capability in graph.capabilities}
+        self._proxies = {
+            node.name: tuple((grant.parameter, proxies[grant.capability]) for grant in node.grants) for node in graph.nodes.values()
         }
         self.names: frozenset[str] = graph.state.names.union(*(ready.gate.names for ready in inner.values()))
         """The names of all fields, those of inner graphs too."""
@@ -119,7 +105,7 @@ class Gate:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identify the contracts, those of inner graphs too, with what they have fixed."""
+        """Identifies the contracts of the graph and of the graphs inside it, with their fixed fields."""
         inner = [
             [capability.__name__, ready.gate.fingerprint, {name: note(value) for name, value in ready.subgraph.fixed.items()}]
             for capability, ready in self._inner.items()
@@ -128,16 +114,16 @@ class Gate:
             return self._graph.fingerprint
         return hashlib.sha256(json.dumps([self._graph.fingerprint, inner], sort_keys=True).encode()).hexdigest()
 
-    def open(self, node: Node, scope: Scope) -> dict[str, Any]:
-        """Return the keyword arguments that a node is granted."""
+    def open(self, node: Node, context: NodeContext) -> dict[str, Any]:
+        """Return the capabilities that a node is granted, by parameter."""
         opened: dict[str, Any] = {}
-        for parameter, handle in self._handles[node.name]:  # a comprehension takes longer than what it would do here
-            opened[parameter] = handle(scope)
+        for parameter, proxy in self._proxies[node.name]:
+            opened[parameter] = proxy(context)
         return opened
 
 
 def _asks(capability: type, inner: Mapping[type, ReadySubgraph], composed: Mapping[type, Composed]) -> bool:
-    """Tell whether a call of a capability may ask a person: it is one, or a graph or an adapter behind it has one."""
+    """Return whether a call of a capability may ask a person, itself or through a graph or composed adapter behind it."""
     if capability in inner:
         return bool(inner[capability].gate.asking)
     return capability is Human or (capability in composed and Human in composed[capability].parts)
@@ -149,4 +135,4 @@ def _problems(graph: Graph, capability: type, grants: Mapping[type, object]) -> 
         says = f"nobody grants capability '{capability.__name__}', which {users} needs."
         fix = f"pass Interlock(grants={{{capability.__name__}: ...}}), or --grants MODULE:NAME on the command line."
         return [Problem("not_granted", says, fix, graph.name)]
-    return list(misfits(graph.name, capability, grants[capability]))
+    return list(adapter_problems(graph.name, capability, grants[capability]))

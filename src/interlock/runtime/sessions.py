@@ -1,7 +1,7 @@
-"""What is kept of a session from one turn to the next: some fields of the state, loaded before the first node, saved after the last.
+"""Session state: the fields that an agent persists from one turn to the next.
 
-Loading and saving are entries of the turn's ledger like any call: a turn that is taken again begins where it began, and one that goes
-on after a crash saves once.
+It is loaded before the first node and saved after the last. Both are calls that pass the call pipeline, so they are entries of the
+turn's journal: a replayed turn starts from the recorded state, and a resumed one saves once.
 """
 
 from __future__ import annotations
@@ -9,123 +9,156 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from interlock.contract import Graph
 from interlock.contract.state import Values
 from interlock.errors import InterlockError
-from interlock.runtime.ledger import Ledger, key_of, recorded_error
+from interlock.runtime.call import Call, Pipeline
+from interlock.runtime.context import NodeContext, TurnContext
+from interlock.runtime.events import Run
+from interlock.runtime.journal import key_of
+from interlock.runtime.method import Method
 
-__all__ = ["Kept", "KeptSession", "Sessions"]
+__all__ = ["SessionState", "Sessions", "StoredState"]
 
 _NAME = "Sessions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """The state where the last turn left it; `version` says which one it is, None that there is none yet."""
+class StoredState:
+    """The state that the last turn left; `version` identifies it, None where the session has none yet."""
 
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     version: str | None = None
 
 
 class Sessions(Protocol):
-    """Keeps the state of sessions of one graph."""
+    """Stores the session state of one graph."""
 
     def exclusive(self, session: str) -> AbstractAsyncContextManager[None]:
-        """Hold off everybody else who would take a turn of the session. Raises SessionBusy where that takes too long."""
+        """Hold the session's lock. Raises SessionBusy where another turn does not release it in time."""
         ...
 
-    async def load(self, session: str) -> Kept:
-        """Return what is kept. Raises StateIncompatible for the state of a graph with other contracts."""
+    async def load(self, session: str) -> StoredState:
+        """Return the stored state. Raises StateIncompatible for the state of a graph with other contracts."""
         ...
 
     async def save(self, session: str, values: Values, *, expected: str | None, turn: str) -> None:
-        """Keep what a turn has left, if the version is still `expected`, else raise StateConflict. Saving a turn again changes nothing."""
+        """Store the state if the version is still `expected`, else raise StateConflict. Saving a turn again changes nothing."""
         ...
 
 
-class KeptSession:
-    """The session of one turn: `keeps` are the fields that outlive the turn. Without a store it has only what its ledger holds."""
+class _JsonCodec:
+    """The codec of results that are JSON data already."""
 
-    def __init__(self, graph: Graph, keeps: Sequence[str], store: Sessions | None, *, session: str, turn: str) -> None:
+    def encode(self, value: Any) -> Any:
+        return value
+
+    def decode(self, data: Any) -> Any:
+        return data
+
+
+class _SessionMethod(Method):
+    """The load or the save of a session: no node makes this call, and it has no events."""
+
+    def __init__(self, name: str) -> None:
+        self.capability, self.name, self.label = _NAME, name, f"{_NAME}.{name}"
+        self.is_stream = self.asks_model = self.returns_secret = self.is_instant = False
+        self.secret_parameters = frozenset[str]()
+
+    def codec(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG002 - as the overridden method
+        return _JsonCodec()
+
+
+class _SessionTarget:
+    """Answers the load or the save of a session. It has no deadline of its own: what is being saved is not interrupted."""
+
+    is_journaled = True
+    has_deadline = False
+    is_validated = False
+
+    def __init__(self, name: str, function: Callable[[], Awaitable[Any]]) -> None:
+        self.method: Method = _METHODS[name]
+        self._function = function
+        self.pipeline = _pipeline(self)
+
+    def open(self, call: Call) -> Any:  # noqa: ARG002 - as every target
+        return self._function()
+
+    def start_event(self, call: Call) -> Run | None:  # noqa: ARG002 - as every target
+        return None
+
+    def end_event(self, call: Call, run: Run) -> None: ...  # pragma: no cover - there is no start event
+
+
+_METHODS = {"load": _SessionMethod("load"), "save": _SessionMethod("save")}
+_pipelines: dict[str, Pipeline] = {}
+
+
+def _pipeline(target: _SessionTarget) -> Pipeline:
+    if target.method.name not in _pipelines:
+        _pipelines[target.method.name] = Pipeline(target)
+    return _pipelines[target.method.name]
+
+
+class SessionState:
+    """The session state of one turn: `fields` are persisted. Without a store it has only what the turn's journal has."""
+
+    def __init__(self, graph: Graph, fields: Sequence[str], store: Sessions | None, *, session: str, turn: str) -> None:
         self._state = graph.state
-        self._keeps = keeps
+        self._fields = fields
         self._store = store
         self._session = session
         self._turn = turn
         self._version: str | None = None
 
     @asynccontextmanager
-    async def exclusive(self, ledger: Ledger | None = None) -> AsyncGenerator[None]:
-        """Be the only one who takes a turn of the session."""
+    async def exclusive(self, turn: TurnContext) -> AsyncGenerator[None]:
+        """Hold the session's lock."""
         async with AsyncExitStack() as held:
             if self._store is not None:
                 try:
                     await held.enter_async_context(self._store.exclusive(self._session))
                 except InterlockError as error:
-                    self.refuse(error, ledger)
+                    await self.record_refusal(error, turn)
                     raise
             yield
 
-    def refuse(self, error: InterlockError, ledger: Ledger | None) -> None:
-        """Write down why the turn could not begin: one that is taken again holds nothing, and fails where it would load."""
-        note = None if ledger is None else ledger.note("", _NAME, "load", key_of((self._session,), {}))
-        if note is not None and note.known is None:
-            note.write(error=error)
+    async def record_refusal(self, error: InterlockError, turn: TurnContext) -> None:
+        """Record why the turn could not start, as the error of the load: a replayed turn holds no lock and fails there."""
+        if turn.journal is None:
+            return
+        turn.calls += 1
+        slot = turn.journal.slot(turn.calls, "", _NAME, "load", key_of((self._session,), {}))
+        if slot.known is None:
+            await slot.write(error=error)
 
-    async def load(self, ledger: Ledger | None) -> Values:
-        """Return what the last turn left."""
+    async def load(self, turn: TurnContext) -> Values:
+        """Return the state that the last turn left."""
 
         async def load() -> dict[str, Any]:
-            kept = await self._opened.load(self._session)
-            values = self._state.restore({name: value for name, value in kept.values.items() if name in self._keeps})
-            self._version = kept.version
-            if ledger is None:
-                return values
-            return {
-                "version": kept.version,
-                "values": {name: self._state.fields[name].codec.encode(value) for name, value in values.items()},
-            }
+            stored = await cast("Sessions", self._store).load(self._session)
+            values = self._state.restore({name: value for name, value in stored.values.items() if name in self._fields})
+            if turn.journal is None:
+                return {"version": stored.version, "values": values}
+            encoded = {name: self._state.fields[name].codec.encode(value) for name, value in values.items()}
+            return {"version": stored.version, "values": encoded}
 
-        if ledger is None:
-            return await load()
-        known = await _once(ledger, "load", (self._session,), load)
-        self._version = known["version"]
-        return {name: self._state.fields[name].codec.decode(value) for name, value in known["values"].items()}
+        loaded = await self._call("load", (self._session,), load, turn)
+        self._version = loaded["version"]
+        if turn.journal is None:
+            return loaded["values"]
+        return {name: self._state.fields[name].codec.decode(value) for name, value in loaded["values"].items()}
 
-    async def save(self, state: Mapping[str, Any], ledger: Ledger | None) -> None:
-        """Keep what this turn leaves."""
-        values = {name: state[name] for name in self._keeps if name in state}
+    async def save(self, state: Mapping[str, Any], turn: TurnContext) -> None:
+        """Store the state that this turn leaves."""
+        values = {name: state[name] for name in self._fields if name in state}
 
         async def save() -> None:
-            await self._opened.save(self._session, values, expected=self._version, turn=self._turn)
+            await cast("Sessions", self._store).save(self._session, values, expected=self._version, turn=self._turn)
 
-        if ledger is None:
-            await save()
-        else:
-            await _once(ledger, "save", (self._session, values, self._version), save)
+        await self._call("save", (self._session, values, self._version), save, turn)
 
-    @property
-    def _opened(self) -> Sessions:
-        if self._store is None:
-            raise AssertionError  # pragma: no cover - a ledger that is complete refuses what it does not hold
-        return self._store
-
-
-async def _once(ledger: Ledger, method: str, args: tuple[Any, ...], make: Callable[[], Awaitable[Any]]) -> Any:
-    """Do something, unless the ledger holds what came of it."""
-    note = ledger.note("", _NAME, method, key_of(args, {}))
-    if note.known is not None:
-        await note.come()
-        if note.known.error is not None:
-            raise recorded_error(note.known.error)
-        return note.known.result
-    await note.catch_up()
-    try:
-        result = await make()
-    except InterlockError as error:
-        note.write(error=error)
-        raise
-    note.write(result=result)
-    return result
+    async def _call(self, name: str, args: tuple[Any, ...], function: Callable[[], Awaitable[Any]], turn: TurnContext) -> Any:
+        return await Call(_SessionTarget(name, function), NodeContext("", run=None, turn=turn), args, {}).result()

@@ -1,13 +1,12 @@
-"""Nodes that LangGraph drives, with no turn of ours around the graph: each of them is run as a turn of its own."""
+"""Node runs where LangGraph drives the graph, with no turn of ours around it: each node is run as a turn of its own."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Protocol
 
-from interlock.capabilities.human import Human, Question, answered_by
+from interlock.capabilities.human import Question
 from interlock.contract import Graph
 from interlock.contract.node import Node, Step
 from interlock.errors import InputError, InputSchema, PersonAwaited
@@ -15,9 +14,9 @@ from interlock.input import check_text
 from interlock.reply import Reply
 from interlock.runtime.events import Sink
 from interlock.runtime.gate import Gate
-from interlock.runtime.ledger import Entry, Ledger
+from interlock.runtime.journal import Entry, Journal, MemoryJournal
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.turn import Order, Terms, Turn
+from interlock.runtime.turn import Turn, TurnOptions, TurnRequest
 
 __all__ = ["Pause", "Standalone"]
 
@@ -28,62 +27,88 @@ class Pause(Protocol):
     """How a node that LangGraph runs waits for a person."""
 
     def ask(self, asked: dict[str, Any], schema: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the answer, or nothing where it has not come yet. `schema` is the JSON schema of an answer."""
+        """Return the answer, or an empty tuple where it has not come yet. `schema` is the JSON schema of an answer."""
         ...
 
     async def load(self) -> list[dict[str, Any]]:
-        """Return the calls that the node made before it waited."""
+        """Return the journal of the node's earlier runs."""
         ...
 
     async def save(self, calls: list[dict[str, Any]]) -> None:
-        """Keep the calls that the node has made since."""
+        """Store the journal entries of this run."""
         ...
 
 
 class Standalone:
     """Runs the nodes of one graph."""
 
-    def __init__(self, graph: Graph, gate: Gate, terms: Callable[[], Terms], *, max_answer_bytes: int) -> None:
-        self._order = Order(agent=graph.name, graph=graph, role=None, session=_ID, turn=_ID, given={}, reply=lambda _: Reply())
+    def __init__(self, graph: Graph, gate: Gate, options: Callable[[], TurnOptions], *, max_answer_bytes: int) -> None:
+        self._request = TurnRequest(agent=graph.name, graph=graph, role=None, session=_ID, turn=_ID, given={}, reply=lambda _: Reply())
         self._gate = gate
-        self._terms = terms
+        self._options = options
         self._max_answer_bytes = max_answer_bytes
 
-    async def step(self, node: Node, state: Mapping[str, Any], tell: Sink | None, pause: Pause) -> Step:
-        """Run one node. Raises PersonAwaited where it waits for a person: then its calls are kept for when it runs again."""
-        made: list[Entry] = []
-        ledger, terms = None, self._terms()
-        if node.name in self._gate.asking:
-            known = [dataclasses.replace(Entry(**call), told=tuple(call["told"])) for call in await pause.load()]
-            ledger = Ledger(_ID, entries=known, keep=made.append)
-        turn = Turn(self._order, self._gate, terms=terms, sink=tell, ledger=ledger)
+    async def run_node(self, node: Node, state: Mapping[str, Any], sink: Sink | None, pause: Pause) -> Step:
+        """Run one node. Raises PersonAwaited where it waits for a person; its journal is then stored for its next run."""
+        options = self._options()
+        if node.name not in self._gate.asking:
+            return await self._run(node, state, sink, options, None)
+        entries: list[Entry] = []
+        for call in await pause.load():
+            entry = dataclasses.replace(Entry(**call["entry"]), told=tuple(call["entry"]["told"]))
+            entries.append(self._answered(entry, call["asked"], pause))
+        while True:
+            store = MemoryJournal()
+            await store.claim(_ID, 0)
+            try:
+                return await self._run(node, state, sink, options, Journal(_ID, entries=entries, store=store))
+            except PersonAwaited:
+                made = store.turns[_ID].entries
+                if not any(entry.question for entry in made):
+                    raise
+                asked = [_asked(entry, options.redactor) for entry in made]
+                await pause.save([{"entry": dataclasses.asdict(entry), "asked": shown} for entry, shown in zip(made, asked, strict=True)])
+                # Where LangGraph has the answer already, the node is run again with it.
+                entries += [self._answered(entry, shown, pause) for entry, shown in zip(made, asked, strict=True)]
+
+    async def _run(self, node: Node, state: Mapping[str, Any], sink: Sink | None, options: TurnOptions, journal: Journal | None) -> Step:
+        turn = Turn(self._request, self._gate, options=options, sink=sink, journal=journal)
         try:
-            with answered_by(partial(self._ask, pause, turn.redactor)):
-                return await turn.walk.step(node, state)
-        except PersonAwaited:
-            # Not the answers: LangGraph has them, and hands them out again in their order.
-            await pause.save([dataclasses.asdict(call) for call in made if call.capability != Human.__name__])
-            raise
+            return await turn.graph_run.run_node(node, state)
         finally:
-            terms.redactor.add_secrets_of(turn.redactor)
+            options.redactor.add_secrets_of(turn.redactor)
             turn.close()
 
-    def _ask(self, pause: Pause, redactor: Redactor, question: Question) -> str | None:
-        """Return what a person says, asking again after an answer that is no text."""
-        text = redactor.text
-        asked: dict[str, Any] = {"question": text(question.text), "options": [text(option) for option in question.options]}
-        asked["recommended"] = text(question.recommended)
+    def _answered(self, entry: Entry, asked: Mapping[str, Any], pause: Pause) -> Entry:
+        """Return the entry, with the person's answer where it has a question. Raises PersonAwaited where there is none yet."""
+        if entry.question is None:
+            return entry
+        question = Question(text=entry.question["text"], options=tuple(entry.question["options"]))
+        return entry.answered(question.resolve(self._ask(pause, dict(asked), question)))
+
+    def _ask(self, pause: Pause, asked: dict[str, Any], question: Question) -> str:
+        """Return the person's answer; ask again after an answer that is not text."""
         schema: dict[str, Any] = {"type": "string", "minLength": 1}
-        if question.options:  # which are proposals: a person may say something else
+        if asked["options"]:
+            # Examples and not an enum: a person may answer something else.
             schema["examples"] = asked["options"]
         while answers := pause.ask(asked, schema):
             try:
                 return self._text(answers[0])
             except InputError as refused:
                 asked = asked | {"error": {"code": refused.code, "message": refused.message}}
-        return None
+        raise PersonAwaited(question=question)
 
     def _text(self, answer: object) -> str:
         if not isinstance(answer, str):
             raise InputSchema(f"The answer is a '{type(answer).__name__}'. Fix: answer with text.")
         return check_text(answer, max_bytes=self._max_answer_bytes)
+
+
+def _asked(entry: Entry, redactor: Redactor) -> dict[str, Any]:
+    """Return the question of an entry as it is shown to the person, without secrets."""
+    if entry.question is None:
+        return {}
+    text, question = redactor.text, entry.question
+    options = [text(option) for option in question["options"]]
+    return {"question": text(question["text"]), "options": options, "recommended": text(question["recommended"])}

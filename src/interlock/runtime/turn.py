@@ -1,9 +1,9 @@
-"""One turn: an input goes in, an engine walks the graph, a reply comes out. Read this first.
+"""One turn: an input goes in, an engine runs the graph, a reply comes out. Read this first.
 
-Turn.run                the turn from the first event to the result
-engine.walk           one node after the other, on LangGraph or in a loop
-Walk.step           one node: hand it what it reads and is granted, hold what it returns to its contract
-gate              everything the node does to the world, another graph that it has walked among it
+Turn.run               the turn, from the first event to the result
+engine                 runs one node after the other, on LangGraph or in a loop
+GraphRun.run_node      one node: passes it what it reads and is granted, validates its outcome
+Call                   everything the node does to the outside world, through the layers of the call pipeline
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from interlock.contract import Graph
 from interlock.contract.codec import Write, record_writer, to_json
 from interlock.contract.state import Values
 from interlock.engine import Compiled
-from interlock.errors import ContractViolation, InterlockError, Internal, PersonAwaited, TurnError
+from interlock.errors import ContractViolation, InterlockError, Internal, JournalFailed, PersonAwaited, TurnError
 from interlock.reply import Fault, Reply, Status
-from interlock.runtime.budget import GRACE, Budget, Limits, TimeRanOut
+from interlock.runtime.context import TurnContext
+from interlock.runtime.deadlines import Deadline, Deadlines
 from interlock.runtime.events import Events, Run, Sink, Watcher, hide
 from interlock.runtime.gate import Gate
-from interlock.runtime.ledger import JournalFailed, Ledger
+from interlock.runtime.journal import Journal
+from interlock.runtime.limits import GRACE, Budget, Limits, TimeRanOut
+from interlock.runtime.node_run import GraphRun
 from interlock.runtime.observe import LOGGER
+from interlock.runtime.rate_limits import RateLimits
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.sessions import KeptSession
-from interlock.runtime.walk import Shared, Walk
-from interlock.runtime.watch import Wait, Watch
+from interlock.runtime.sessions import SessionState
 
-__all__ = ["Order", "Terms", "Turn", "TurnResult"]
+__all__ = ["Turn", "TurnOptions", "TurnRequest", "TurnResult"]
 
 
 RESULT_PARTS = ("agent", "session", "turn", "status", "output", "error", "path", "state", "metadata")
@@ -80,19 +82,20 @@ class TurnResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
-    """On what terms turns are taken: what they may use, what nobody may see, who watches."""
+class TurnOptions:
+    """How turns are run: their limits, what is redacted, who observes them."""
 
     limits: Limits = field(default_factory=Limits)
     redactor: Redactor = field(default_factory=Redactor)
     watchers: Sequence[Watcher] = ()
+    rate_limits: RateLimits | None = None
     time_ran_out: TimeRanOut | None = None
-    """For a turn that is taken again: what was recorded comes at once, and time runs out where it did, if it did."""
+    """For a replay, in which recorded results come at once: when the recorded turn ran out of time, if it did."""
 
 
 @dataclass(kw_only=True, slots=True)
-class Order:
-    """What a turn is about: an input for a graph of an agent, in a session."""
+class TurnRequest:
+    """An input for a graph of an agent, in a session."""
 
     agent: str
     graph: Graph
@@ -102,77 +105,82 @@ class Order:
     given: Values
     reply: Callable[[Mapping[str, Any]], Reply]
     in_session: bool = False
-    """Whether it has to wait for other turns of its session."""
+    """Whether turns of the same session run one after the other."""
     pauses: bool = False
-    """Whether it may wait for a person."""
-    kept: KeptSession | None = None
-    """What outlives the turn, for an agent that keeps something."""
+    """Whether it may be suspended to wait for a person."""
+    session_state: SessionState | None = None
+    """For an agent that persists fields."""
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
-    """Makes what can be said where the turn does not succeed."""
+    """Returns the partial answer of a turn that fails."""
 
 
 class Turn:
     """One input to one reply."""
 
-    def __init__(self, order: Order, gate: Gate, *, terms: Terms, sink: Sink | None = None, ledger: Ledger | None = None) -> None:
-        self._order = order
-        self._graph = graph = order.graph
+    def __init__(
+        self, request: TurnRequest, gate: Gate, *, options: TurnOptions, sink: Sink | None = None, journal: Journal | None = None
+    ) -> None:
+        self._request = request
+        self._graph = graph = request.graph
         loop = asyncio.get_running_loop()
-        budget = Budget(terms.limits, now=loop.time, ran_out=terms.time_ran_out)
-        self._shared = shared = Shared(
-            turn=order.turn,
+        budget = Budget(options.limits, now=loop.time, ran_out=options.time_ran_out)
+        self._context = context = TurnContext(
+            turn=request.turn,
             budget=budget,
-            redactor=terms.redactor.for_turn(_with_result(gate.names)),
-            ledger=ledger,
-            watch=Watch(loop) if budget.has_time_limit else None,
-            spoken=None if order.partial is None else [],
+            redactor=options.redactor.for_turn(_with_result(gate.names)),
+            journal=journal,
+            deadlines=Deadlines(loop) if budget.has_time_limit else None,
+            rate_limits=options.rate_limits,
+            streamed=None if request.partial is None else [],
         )
-        self._kept: Values = {}
-        self.walk = Walk(graph, gate, shared, order.given)
+        self._loaded: Values = {}
+        self.graph_run = GraphRun(graph, gate, context, request.given)
         self._events: Events | None = None
         self._run: Run | None = None
-        if sink is not None or terms.watchers:
-            self._events = Events(order.turn, sink=sink, watchers=terms.watchers, redactor=shared.redactor)
-            self._run = self._events.turn(graph.name, {"agent": order.agent, "session": order.session, "turn": order.turn})
-            self.walk.tell(self._run)
+        if sink is not None or options.watchers:
+            self._events = Events(request.turn, sink=sink, watchers=options.watchers, redactor=context.redactor)
+            self._run = self._events.turn(graph.name, {"agent": request.agent, "session": request.session, "turn": request.turn})
+            self.graph_run.emit_inside(self._run)
 
     @property
     def redactor(self) -> Redactor:
-        """Return the redactor of this turn, with all that it has learnt."""
-        return self._shared.redactor
+        """The redactor of this turn, with all secrets that were added to it."""
+        return self._context.redactor
 
     async def run(self, compiled: Compiled) -> TurnResult:
-        """Take the turn. It always ends in a result; only cancellation, and what a listener raised, is raised."""
-        given, secret = self._order.given, self._graph.state.secret
+        """Run the turn. It always ends in a result; only cancellation, and what a listener raised, is raised."""
+        given, secret = self._request.given, self._graph.state.secret
         if self._run is not None:
             self._run.start(hide(given, secret), self._graph.state.write)
         try:
-            result = await self._walk(compiled, given)
+            result = await self._run_graph(compiled, given)
         except asyncio.CancelledError:
             if self._run is not None:
                 self._run.cancel()
             raise
         self._log(result)
         if self._run is not None:
-            self._run.end_plain(result.readable(self._shared.redactor.to_json(result.shown(), _result_writer(self._graph))))
+            self._run.end_plain(result.readable(self._context.redactor.to_json(result.shown(), _result_writer(self._graph))))
         if self._events is not None and self._events.broken is not None:
             raise self._events.broken
         return result
 
     def cancelled(self) -> TurnResult:
-        """Make the result of a turn that was cancelled, for its record."""
-        node = self._shared.path[-1] if self._shared.path else None
+        """Return the result of a turn that was cancelled, for its record."""
+        node = self._context.path[-1] if self._context.path else None
         fault = Fault(code="cancelled", message="The turn was cancelled.", node=node)
-        return self._result(Reply(status="cancelled", error=fault), self._reached(self._order.given))
+        return self._result(Reply(status="cancelled", error=fault), self._reached(self._request.given))
 
-    async def _walk(self, compiled: Compiled, given: Values) -> TurnResult:
-        """Let the engine walk, and make a result of however that ends."""
-        # Calls and steps end by themselves when the time is up; this is for a node that waits for something else.
-        wait = None if self._shared.watch is None else self._shared.watch.begin(self._shared.budget.turn_until(), grace=GRACE)
-        self._shared.budget.turn_wait = wait
+    async def _run_graph(self, compiled: Compiled, given: Values) -> TurnResult:
+        """Let the engine run the graph; return the result, however that ends."""
+        # Calls and nodes end by themselves when the time is up; this deadline is for a node that waits for something else.
+        deadline = (
+            None if self._context.deadlines is None else self._context.deadlines.begin(self._context.budget.turn_until(), grace=GRACE)
+        )
+        self._context.budget.turn_deadline = deadline
         try:
-            took = self._to_the_end(compiled, given) if self._order.kept is None else self._in_session(compiled, given, wait)
-            return self._checked(await took)
+            ran = self._to_the_end(compiled, given) if self._request.session_state is None else self._in_session(compiled, given, deadline)
+            return self._checked(await ran)
         except PersonAwaited as awaited:
             return self._waiting(awaited, given)
         except JournalFailed as failed:
@@ -180,7 +188,7 @@ class Turn:
         except InterlockError as error:
             return self._failed(error, given)
         except asyncio.CancelledError:
-            late = self._late(wait)
+            late = self._late(deadline)
             if late is None:
                 raise
             return self._failed(late, given)
@@ -190,51 +198,52 @@ class Turn:
             self.close()
 
     def _checked(self, result: TurnResult) -> TurnResult:
-        """Return the result of a turn that has made every call again that its journal holds."""
-        if self._shared.ledger is not None:
-            self._shared.ledger.check_end()
+        """Return the result of a turn that has replayed all of its journal."""
+        if self._context.journal is not None:
+            self._context.journal.check_end()
         return result
 
     async def _to_the_end(self, compiled: Compiled, given: Values) -> TurnResult:
-        state = self._graph.state.complete(await compiled.walk(given, self.walk.step, self._kept))
-        return self._result(self._order.reply(state), state)
+        state = self._graph.state.complete(await compiled.run(given, self.graph_run.run_node, self._loaded))
+        return self._result(self._request.reply(state), state)
 
-    async def _in_session(self, compiled: Compiled, given: Values, wait: Wait | None) -> TurnResult:
-        """Begin where the session's last turn ended, and keep how this one ends, before anybody hears that it has."""
-        kept, ledger = cast("KeptSession", self._order.kept), self._shared.ledger
+    async def _in_session(self, compiled: Compiled, given: Values, deadline: Deadline | None) -> TurnResult:
+        """Start from the session state, and save the new state before the result is returned."""
+        session, context = cast("SessionState", self._request.session_state), self._context
         async with AsyncExitStack() as held:
             try:
-                await held.enter_async_context(kept.exclusive(ledger))
-                self._kept = await kept.load(ledger)
+                await held.enter_async_context(session.exclusive(context))
+                self._loaded = await session.load(context)
             except asyncio.CancelledError:
-                late = self._late(wait)
+                late = self._late(deadline)
                 if late is None:
                     raise
-                kept.refuse(late, ledger)
+                await session.record_refusal(late, context)
                 raise late from None
-            self.walk.learn(self._kept)
+            self.graph_run.add_secrets(self._loaded)
             result = await self._to_the_end(compiled, given)
-            if wait is not None:
-                cast("Watch", self._shared.watch).end(wait)  # what is being saved is not given up half way
+            if deadline is not None:
+                # A save that has started is not interrupted.
+                cast("Deadlines", context.deadlines).end(deadline)
             if result.status != "error":
-                await kept.save(result.state, ledger)
+                await session.save(result.state, context)
             return result
 
-    def _late(self, wait: Wait | None) -> InterlockError | None:
-        """Return the error of a turn that was cancelled because its time is up; None where somebody else wants it to end."""
-        return self._shared.budget.out_of_time() if wait is not None and wait.was_ended() else None
+    def _late(self, deadline: Deadline | None) -> InterlockError | None:
+        """Return the error of a turn that was cancelled because its time is up; None where its caller cancelled it."""
+        return self._context.budget.out_of_time() if deadline is not None and deadline.caused_cancellation() else None
 
     def close(self) -> None:
-        """Stop the watch."""
-        if self._shared.watch is not None:
-            self._shared.watch.close()
+        """Remove the deadlines of the turn."""
+        if self._context.deadlines is not None:
+            self._context.deadlines.close()
 
     def _log(self, result: TurnResult) -> None:
         is_fault = result.error is not None and result.error.code in {"internal", "contract_violation", "node_failed"}
         level = logging.ERROR if is_fault else logging.INFO
         if LOGGER.isEnabledFor(level):
             error = result.error
-            session = self._shared.redactor.text(result.session)
+            session = self._context.redactor.text(result.session)
             fields = {"agent": result.agent, "session": session, "turn": result.turn, "status": result.status}
             fields |= {"steps": len(result.path), "node": error and error.node, "code": error and error.code}
             fields |= {"error": error and error.message}
@@ -244,50 +253,50 @@ class Turn:
         node = error.node if isinstance(error, TurnError) else None
         fault = Fault(
             code=error.code,
-            message=self._shared.redactor.text(error.message),
-            node=node or (self._shared.path[-1] if self._shared.path else None),
+            message=self._context.redactor.text(error.message),
+            node=node or (self._context.path[-1] if self._context.path else None),
         )
         state = self._reached(given)
         return self._result(Reply(status="error", error=fault, output=self._partial(state)), state)
 
     def _waiting(self, awaited: PersonAwaited, given: Values) -> TurnResult:
-        """Make the result of a turn that stops until a person has answered."""
+        """Return the result of a turn that is suspended until a person answers."""
         question = cast("Question", awaited.question)
         asked = {"question": question.text, "options": list(question.options), "recommended": question.recommended}
         asked |= {"to": question.to} if question.to else {}
         return self._result(Reply(status="waiting", output=question.text, metadata={"waiting": asked}), self._reached(given))
 
     def _partial(self, state: Values) -> Any:
-        """Make what can be said; where that goes wrong too, nothing: the turn has failed for a reason of its own."""
-        if self._order.partial is None:
+        """Return the partial answer; None where making it fails too, because the turn has an error already."""
+        if self._request.partial is None:
             return None
         try:
-            return self._order.partial(state, "".join(self._shared.spoken or ()))
+            return self._request.partial(state, "".join(self._context.streamed or ()))
         except Exception as error:  # noqa: BLE001 - nothing untyped reaches a caller
-            LOGGER.error("no partial answer", extra={"fields": {"agent": self._order.agent, "cause": type(error).__name__}})
+            LOGGER.error("no partial answer", extra={"fields": {"agent": self._request.agent, "cause": type(error).__name__}})
             return None
 
     def _reached(self, given: Values) -> Values:
-        """Return the state as the last step left it that could be written."""
+        """Return the state as the last node left it."""
         state = self._graph.state
-        values = state.begin({}, self._kept)
-        with suppress(ContractViolation):  # the reducer that ended the turn
-            for update in (given, *self.walk.updates):
+        values = state.begin({}, self._loaded)
+        with suppress(ContractViolation):  # A reducer may be what ended the turn.
+            for update in (given, *self.graph_run.updates):
                 state.apply(values, update)
         return state.complete(values)
 
     def _result(self, reply: Reply, state: Values) -> TurnResult:
         return TurnResult(
-            agent=self._order.agent,
-            session=self._order.session,
-            turn=self._order.turn,
+            agent=self._request.agent,
+            session=self._request.session,
+            turn=self._request.turn,
             status=reply.status,
             output=reply.output,
             error=reply.error,
-            path=tuple(self._shared.path),
+            path=tuple(self._context.path),
             state=state,
-            metadata={**reply.metadata, "models": list(self._shared.models)} if self._shared.models else reply.metadata,
-            redactor=self._shared.redactor,
+            metadata={**reply.metadata, "models": list(self._context.models)} if self._context.models else reply.metadata,
+            redactor=self._context.redactor,
             secret=self._graph.state.secret,
         )
 
@@ -299,6 +308,6 @@ def _with_result(names: frozenset[str]) -> frozenset[str]:
 
 @functools.cache
 def _result_writer(graph: Graph) -> Write:
-    """Make what writes the results of a graph's turns, for whoever listens."""
+    """Return the function that writes the results of a graph's turns for events."""
     parts = {**typing.get_type_hints(TurnResult), "output": Any, "metadata": dict[str, Any], "state": graph.state.record}
     return record_writer("Result", {name: parts[name] for name in RESULT_PARTS})

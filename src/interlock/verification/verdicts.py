@@ -178,7 +178,7 @@ async def follow_outcomes(graph: Graph) -> Finding:
     """Run the compiled graphs of both engines along every row, and compare where each outcome leads."""
     from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - takes most of a second
 
-    engines: dict[EngineName, Compiled] = {"langgraph": LangGraphGraph(graph, loose=_not_run), "direct": DirectGraph(graph)}
+    engines: dict[EngineName, Compiled] = {"langgraph": LangGraphGraph(graph, standalone=_not_run), "direct": DirectGraph(graph)}
     ways, followed = _ways(graph), 0
     for engine, compiled in engines.items():
         for node in graph.nodes.values():
@@ -199,14 +199,14 @@ async def _arrive(compiled: Compiled, way: Sequence[Ending]) -> str | None:
     """Run a graph from its entry with these endings, without calling a node, and return the node that comes next."""
     left, arrived = list(way), list[str]()
 
-    async def take_step(node: Node, _state: Mapping[str, Any]) -> Step:
+    async def run_node(node: Node, _state: Mapping[str, Any]) -> Step:
         if not left:
             arrived.append(node.name)
             raise _Arrived
         return left.pop(0), {}
 
     with contextlib.suppress(_Arrived):
-        await compiled.walk({}, take_step)
+        await compiled.run({}, run_node)
     return arrived[0] if arrived else None
 
 

@@ -68,7 +68,7 @@ class Closing(GraphStore, Protocol):
 
 
 @dataclass
-class Kept:
+class StoredState:
     """A store, an empty graph in it, and another store of the same graphs."""
 
     store: Closing
@@ -108,16 +108,16 @@ def fresh(kind: str) -> str:
 
 
 @pytest.fixture(params=["ladybug", "bolt"])
-async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Kept]:
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[StoredState]:
     store = opened(request.param, tmp_path / "graphs")
-    yield Kept(store, fresh(request.param), request.param, tmp_path / "graphs")
+    yield StoredState(store, fresh(request.param), request.param, tmp_path / "graphs")
     await store.aclose()
 
 
 @pytest.fixture
-async def file(tmp_path: Path) -> AsyncGenerator[Kept]:
+async def file(tmp_path: Path) -> AsyncGenerator[StoredState]:
     store = opened("ladybug", tmp_path / "graphs")
-    yield Kept(store, "mine", "ladybug", tmp_path / "graphs")
+    yield StoredState(store, "mine", "ladybug", tmp_path / "graphs")
     await store.aclose()
 
 
@@ -149,7 +149,7 @@ def join(start: str, end: str, relationship: str = "NEXT", /, **properties: Json
 # Both: what is changed.
 
 
-async def test_what_was_added_is_found_and_reported(kept: Kept) -> None:
+async def test_what_was_added_is_found_and_reported(kept: StoredState) -> None:
     person = Node(label="Person", key="ada")
     owns = Edge(start=ref("ada", "Person"), end=ref("a"), relationship="OWNS", properties={"since": 2020})
     changed = await kept.apply(add("a", status="open", size=3), AddNode(node=person), AddEdge(edge=owns))
@@ -157,14 +157,14 @@ async def test_what_was_added_is_found_and_reported(kept: Kept) -> None:
     assert await kept.all() == ((person, node("a", status="open", size=3)), (owns,))
 
 
-async def test_the_same_addition_again_changes_nothing(kept: Kept) -> None:
+async def test_the_same_addition_again_changes_nothing(kept: StoredState) -> None:
     await kept.apply(add("a", n=1), add("b"), join("a", "b", w=1))
     before = await kept.all()
     assert await kept.apply(add("a", n=2, other=True), add("b"), join("a", "b", w=2)) == Changed()
     assert await kept.all() == before
 
 
-async def test_an_update_sets_removes_and_leaves_the_rest(kept: Kept) -> None:
+async def test_an_update_sets_removes_and_leaves_the_rest(kept: StoredState) -> None:
     await kept.apply(add("a", x=1, y=2, z=3), add("b"), join("a", "b", w=1, v=2))
     changed = await kept.apply(
         UpdateNode(ref=ref("a"), properties={"x": None, "y": 5}),
@@ -179,12 +179,12 @@ async def test_an_update_sets_removes_and_leaves_the_rest(kept: Kept) -> None:
     assert await kept.all() == ((node("a", y=5, z=3), node("b")), (edge("a", "b", v=2, u="new"),))
 
 
-async def test_an_update_to_what_is_so_already_is_not_reported(kept: Kept) -> None:
+async def test_an_update_to_what_is_so_already_is_not_reported(kept: StoredState) -> None:
     await kept.apply(add("a", x=1, o={"deep": [1]}))
     assert await kept.apply(UpdateNode(ref=ref("a"), properties={"x": 1, "o": {"deep": [1]}, "none": None})) == Changed()
 
 
-async def test_deleting_reports_what_was_there(kept: Kept) -> None:
+async def test_deleting_reports_what_was_there(kept: StoredState) -> None:
     await kept.apply(add("a", x=1), add("b"), add("c"), join("a", "b", w=1), join("b", "a"), join("c", "a"))
     changed = await kept.apply(DeleteEdge(start=ref("c"), end=ref("a"), relationship="NEXT"))
     assert changed == Changed(edges_removed=(edge("c", "a"),))
@@ -194,7 +194,7 @@ async def test_deleting_reports_what_was_there(kept: Kept) -> None:
     assert await kept.all() == ((node("b"), node("c")), ())
 
 
-async def test_a_node_with_edges_stays_unless_it_is_detached(kept: Kept) -> None:
+async def test_a_node_with_edges_stays_unless_it_is_detached(kept: StoredState) -> None:
     await kept.apply(add("a"), add("b"), join("a", "b"), join("b", "b"))
     before = await kept.all()
     for key in ("a", "b"):
@@ -216,7 +216,7 @@ MISSING: list[Change] = [
 ]
 
 
-async def test_what_is_missing_is_named_and_nothing_of_the_step_is_done(kept: Kept) -> None:
+async def test_what_is_missing_is_named_and_nothing_of_the_step_is_done(kept: StoredState) -> None:
     await kept.apply(add("a", x=1), add("b"), join("a", "b"))
     before = await kept.all()
     for wrong in MISSING:
@@ -226,7 +226,7 @@ async def test_what_is_missing_is_named_and_nothing_of_the_step_is_done(kept: Ke
         assert await kept.all() == before
 
 
-async def test_a_step_goes_in_order_and_reports_where_it_ends(kept: Kept) -> None:
+async def test_a_step_goes_in_order_and_reports_where_it_ends(kept: StoredState) -> None:
     await kept.apply(add("a", x=1), add("b"), join("a", "b"))
     changed = await kept.apply(
         add("c"),
@@ -243,7 +243,7 @@ async def test_a_step_goes_in_order_and_reports_where_it_ends(kept: Kept) -> Non
     assert await kept.all() == ((node("a", x=2), node("b"), node("c", x=1)), ())
 
 
-async def test_a_failure_while_writing_undoes_what_was_written(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_while_writing_undoes_what_was_written(kept: StoredState, monkeypatch: pytest.MonkeyPatch) -> None:
     await kept.apply(add("a", x=1))
     before = await kept.all()
 
@@ -260,7 +260,7 @@ async def test_a_failure_while_writing_undoes_what_was_written(kept: Kept, monke
     assert (await kept.apply(*step[:2])).nodes_added == (node("new", "Fresh"),)
 
 
-async def test_concurrent_steps_lose_nothing(kept: Kept) -> None:
+async def test_concurrent_steps_lose_nothing(kept: StoredState) -> None:
     await kept.apply(add("hub"))
     step = [(add(f"k{n:02}", n=n), join("hub", f"k{n:02}"), UpdateNode(ref=ref("hub"), properties={f"p{n}": n})) for n in range(50)]
     changed = await asyncio.gather(*(kept.apply(*changes) for changes in step))
@@ -331,7 +331,7 @@ def present(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in properties.items() if value is not None}
 
 
-async def test_what_is_no_value_is_refused_and_changes_nothing(kept: Kept) -> None:
+async def test_what_is_no_value_is_refused_and_changes_nothing(kept: StoredState) -> None:
     deep: JsonValue = []
     for _ in range(100):
         deep = [deep]
@@ -348,7 +348,7 @@ async def test_what_is_no_value_is_refused_and_changes_nothing(kept: Kept) -> No
 INJECTED = ["a b", "Task`) DETACH DELETE n //", "x}) DELETE n //", "`", "", "1a", "a.b", "T|U", "a:B", "\u202eabc", "a\x00", "x" * 500]
 
 
-async def test_injected_names_are_denied_and_change_nothing(kept: Kept) -> None:
+async def test_injected_names_are_denied_and_change_nothing(kept: StoredState) -> None:
     await kept.apply(add("a", x=1))
     before = await kept.all()
     for name in INJECTED:
@@ -378,7 +378,7 @@ async def test_injected_names_are_denied_and_change_nothing(kept: Kept) -> None:
     assert await kept.all() == before
 
 
-async def test_values_are_never_part_of_a_statement(kept: Kept) -> None:
+async def test_values_are_never_part_of_a_statement(kept: StoredState) -> None:
     bad = "x'}) MATCH (n) DETACH DELETE n //`\"\\"
     await kept.apply(
         add(bad, x=bad), add("b"), AddEdge(edge=Edge(start=ref(bad), end=ref("b"), relationship="NEXT", properties={"w": bad}))
@@ -388,7 +388,7 @@ async def test_values_are_never_part_of_a_statement(kept: Kept) -> None:
     assert await kept.rows("MATCH (n:Task) WHERE n.x = $x RETURN n.key", x=bad) == ((bad,),)
 
 
-async def test_names_that_are_words_of_the_language_are_names(kept: Kept) -> None:
+async def test_names_that_are_words_of_the_language_are_names(kept: StoredState) -> None:
     await kept.apply(add("a", "Match", where=1, RETURN="r"), add("b", "Order"))
     step = Edge(start=ref("a", "Match"), end=ref("b", "Order"), relationship="CREATE", properties={"delete": 1})
     await kept.apply(AddEdge(edge=step))
@@ -398,7 +398,7 @@ async def test_names_that_are_words_of_the_language_are_names(kept: Kept) -> Non
 # Both: what is asked.
 
 
-async def test_nodes_are_found_by_what_is_asked_for_in_order(kept: Kept) -> None:
+async def test_nodes_are_found_by_what_is_asked_for_in_order(kept: StoredState) -> None:
     await kept.apply(*(add(key, label, n=n % 2) for n, (label, key) in enumerate(itertools.product(("B", "A"), ("3", "1", "20", "2")))))
     assert [(one.label, one.key) for one in await kept.nodes()] == sorted(itertools.product("AB", ("1", "2", "20", "3")))
     assert [(one.label, one.key) for one in await kept.nodes(limit=5)] == [("A", "1"), ("A", "2"), ("A", "20"), ("A", "3"), ("B", "1")]
@@ -412,7 +412,7 @@ async def test_nodes_are_found_by_what_is_asked_for_in_order(kept: Kept) -> None
         await kept.nodes(limit=0)
 
 
-async def test_edges_are_found_by_what_is_asked_for_in_order(kept: Kept) -> None:
+async def test_edges_are_found_by_what_is_asked_for_in_order(kept: StoredState) -> None:
     pairs = [("b", "a", "Y"), ("a", "b", "Y"), ("a", "b", "X"), ("a", "a", "Y"), ("b", "b", "X")]
     await kept.apply(add("a"), add("b"), *(join(*pair) for pair in pairs))
     assert await kept.edges() == tuple(edge(a, b, name) for a, name, b in sorted((a, name, b) for a, b, name in pairs))
@@ -422,7 +422,7 @@ async def test_edges_are_found_by_what_is_asked_for_in_order(kept: Kept) -> None
     assert await kept.edges(relationship="Z") == await kept.edges(start=ref("a", "Other")) == ()
 
 
-async def test_a_query_shows_nodes_edges_and_paths_as_plain_data(kept: Kept) -> None:
+async def test_a_query_shows_nodes_edges_and_paths_as_plain_data(kept: StoredState) -> None:
     await kept.apply(add("a", status="done", o={"k": [1, None]}, key="inner"), add("b", status="open"), join("a", "b", w=1.5))
     start = {"label": "Task", "key": "a", "properties": {"status": "done", "o": {"k": [1, None]}, "key": "inner"}}
     end = {"label": "Task", "key": "b", "properties": {"status": "open"}}
@@ -438,7 +438,7 @@ async def test_a_query_shows_nodes_edges_and_paths_as_plain_data(kept: Kept) -> 
     assert (found.columns, found.rows, found.more) == (("name", "one"), (("a", 1), ("b", 1)), False)
 
 
-async def test_a_query_that_writes_is_denied_and_the_graph_stays(kept: Kept) -> None:
+async def test_a_query_that_writes_is_denied_and_the_graph_stays(kept: StoredState) -> None:
     await kept.apply(add("a"))
     before = await kept.all()
     for text in ("MATCH (n) DETACH DELETE n", "CREATE (n:Task {key: 'b'})", "MATCH (n) SET n.x = 1", "RETURN 1; MATCH (n) DELETE n"):
@@ -447,7 +447,7 @@ async def test_a_query_that_writes_is_denied_and_the_graph_stays(kept: Kept) -> 
     assert await kept.all() == before
 
 
-async def test_a_query_that_cannot_be_run_is_typed_and_does_no_harm(kept: Kept) -> None:
+async def test_a_query_that_cannot_be_run_is_typed_and_does_no_harm(kept: StoredState) -> None:
     await kept.apply(add("a", x="text"))
     with pytest.raises((ToolInputInvalid, NotInGraph)):
         await kept.rows("MATCH (n:Task) RETURN m.x")
@@ -456,7 +456,7 @@ async def test_a_query_that_cannot_be_run_is_typed_and_does_no_harm(kept: Kept) 
     assert await kept.rows("MATCH (n:Task) RETURN n.x") == (("text",),)
 
 
-async def test_rows_and_bytes_are_capped(tmp_path: Path, kept: Kept) -> None:
+async def test_rows_and_bytes_are_capped(tmp_path: Path, kept: StoredState) -> None:
     await kept.apply(*(add(f"k{n:03}", text="x" * 100) for n in range(300)))
     found = await kept.store.query(kept.graph, "MATCH (n:Task) RETURN n.key", {}, limit=10)
     assert (len(found.rows), found.more) == (10, True)
@@ -477,7 +477,7 @@ async def test_rows_and_bytes_are_capped(tmp_path: Path, kept: Kept) -> None:
         await small.aclose()
 
 
-async def test_a_product_of_everything_with_everything_ends_in_time(kept: Kept) -> None:
+async def test_a_product_of_everything_with_everything_ends_in_time(kept: StoredState) -> None:
     await kept.apply(*(add(f"k{n}", n=n) for n in range(1500 if kept.kind == "ladybug" else 300)))
     await kept.store.aclose()
     hasty = opened(kept.kind, kept.folder, timeout_s=0.7)
@@ -492,13 +492,13 @@ async def test_a_product_of_everything_with_everything_ends_in_time(kept: Kept) 
         await hasty.aclose()
 
 
-async def test_graphs_are_apart(kept: Kept) -> None:
+async def test_graphs_are_apart(kept: StoredState) -> None:
     other = fresh(kept.kind)
     await kept.apply(add("a"))
     assert await kept.store.nodes(other) == ()
 
 
-async def test_what_was_kept_is_there_for_another_store(kept: Kept) -> None:
+async def test_what_was_kept_is_there_for_another_store(kept: StoredState) -> None:
     await kept.apply(add("a", x=1, o={"y": None}), add("b", x="one"), join("a", "b", w=2))
     before = await kept.all()
     await kept.store.aclose()
@@ -514,7 +514,7 @@ async def test_what_was_kept_is_there_for_another_store(kept: Kept) -> None:
 # Ladybug.
 
 
-async def test_a_label_and_a_relationship_may_have_one_name_and_differ_in_case(file: Kept) -> None:
+async def test_a_label_and_a_relationship_may_have_one_name_and_differ_in_case(file: StoredState) -> None:
     await file.apply(add("a", "Task", x=1), add("a", "task", x="one"), add("a", "TASK"))
     loop = Edge(start=ref("a", "task"), end=ref("a", "TASK"), relationship="Task", properties={"x": [1]})
     await file.apply(AddEdge(edge=loop))
@@ -524,7 +524,7 @@ async def test_a_label_and_a_relationship_may_have_one_name_and_differ_in_case(f
     assert sorted(str(row[0]["label"]) for row in found if isinstance(row[0], dict)) == ["TASK", "Task", "task"]
 
 
-async def test_a_query_that_failed_works_when_the_graph_has_what_it_lacked(file: Kept) -> None:
+async def test_a_query_that_failed_works_when_the_graph_has_what_it_lacked(file: StoredState) -> None:
     asked = "MATCH (n:Late) WHERE n.key = $key RETURN count(n)"
     with pytest.raises(NotInGraph):
         await file.store.query(file.graph, asked, {"key": "a"})
@@ -532,7 +532,7 @@ async def test_a_query_that_failed_works_when_the_graph_has_what_it_lacked(file:
     assert (await file.store.query(file.graph, asked, {"key": "a"})).rows == ((1,),)
 
 
-async def test_a_property_is_typed_in_a_query_until_values_of_another_type_come(file: Kept) -> None:
+async def test_a_property_is_typed_in_a_query_until_values_of_another_type_come(file: StoredState) -> None:
     await file.apply(add("a", n=1, tags=["x", "y"]), add("b", n=7))
     assert await file.rows("MATCH (t:Task) WHERE t.n > 5 RETURN t.key, t.n + 1") == (("b", 8),)
     assert await file.rows("MATCH (t:Task) WHERE 'x' IN t.tags RETURN t.key") == (("a",),)
@@ -545,13 +545,13 @@ async def test_a_property_is_typed_in_a_query_until_values_of_another_type_come(
     assert await file.nodes(properties={"n": "7"}) == ()
 
 
-async def test_more_properties_than_columns_are_kept_too(file: Kept) -> None:
+async def test_more_properties_than_columns_are_kept_too(file: StoredState) -> None:
     many = {f"p{n}": n for n in range(400)}
     await file.apply(AddNode(node=Node(label="Task", key="a", properties=dict(many))))
     assert (await file.nodes())[0].properties == many
 
 
-async def test_names_nobody_used_are_not_in_the_graph(file: Kept) -> None:
+async def test_names_nobody_used_are_not_in_the_graph(file: StoredState) -> None:
     await file.apply(add("a"))
     for text in ("MATCH (n:Nothing) RETURN n", "MATCH (n:Task) RETURN n.nothing"):
         with pytest.raises(NotInGraph):
@@ -567,7 +567,7 @@ def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unguarded")
-async def test_a_query_that_takes_more_memory_than_it_may_ends_and_the_next_one_works(file: Kept) -> None:
+async def test_a_query_that_takes_more_memory_than_it_may_ends_and_the_next_one_works(file: StoredState) -> None:
     await file.apply(add("a"))
     for text in ("RETURN size(range(1, 100000000))", "UNWIND range(1, 1000000000) AS x RETURN count(x)"):
         with pytest.raises(QueryTimeout):
@@ -576,7 +576,7 @@ async def test_a_query_that_takes_more_memory_than_it_may_ends_and_the_next_one_
 
 
 @pytest.mark.usefixtures("unguarded")
-async def test_a_query_cannot_write_even_where_the_guard_is_wrong(file: Kept) -> None:
+async def test_a_query_cannot_write_even_where_the_guard_is_wrong(file: StoredState) -> None:
     await file.apply(add("a"))
     for text in ("CREATE (n:Task {key: 'b'})", "MATCH (n) DETACH DELETE n", "CREATE NODE TABLE Other(key STRING PRIMARY KEY)"):
         with pytest.raises(ToolInputInvalid):
@@ -584,10 +584,10 @@ async def test_a_query_cannot_write_even_where_the_guard_is_wrong(file: Kept) ->
     assert await file.nodes() == (node("a"),)
 
 
-async def test_a_process_that_does_not_answer_is_replaced_in_time(file: Kept) -> None:
+async def test_a_process_that_does_not_answer_is_replaced_in_time(file: StoredState) -> None:
     await file.apply(add("a"))
     await file.store.aclose()
-    hasty = Kept(opened("ladybug", file.folder, timeout_s=0.5), file.graph, file.kind, file.folder)
+    hasty = StoredState(opened("ladybug", file.folder, timeout_s=0.5), file.graph, file.kind, file.folder)
     await hasty.nodes()
     os.kill(process_of(hasty), signal.SIGSTOP)
     began = time.monotonic()
@@ -598,11 +598,11 @@ async def test_a_process_that_does_not_answer_is_replaced_in_time(file: Kept) ->
     await hasty.store.aclose()
 
 
-def rivalling(kept: Kept) -> subprocess.Popen[bytes]:
+def rivalling(kept: StoredState) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(RIVAL), str(kept.folder), kept.graph], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-async def test_a_file_that_another_process_has_open_is_waited_for_and_then_busy(file: Kept) -> None:
+async def test_a_file_that_another_process_has_open_is_waited_for_and_then_busy(file: StoredState) -> None:
     hurried = opened("ladybug", file.folder, timeout_s=0.1)
     with rivalling(file) as rival:
         assert rival.stdout is not None
@@ -622,18 +622,18 @@ async def test_a_file_that_another_process_has_open_is_waited_for_and_then_busy(
     await hurried.aclose()
 
 
-def file_of(kept: Kept) -> LadybugFile:
+def file_of(kept: StoredState) -> LadybugFile:
     assert isinstance(kept.store, LadybugGraphs)
     return kept.store._files[kept.graph]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
-def process_of(kept: Kept) -> int:
+def process_of(kept: StoredState) -> int:
     pid = file_of(kept).pid
     assert pid is not None
     return pid
 
 
-async def test_what_was_committed_outlives_a_process_that_is_killed(file: Kept) -> None:
+async def test_what_was_committed_outlives_a_process_that_is_killed(file: StoredState) -> None:
     await file.apply(add("a"))
     killed = process_of(file)
     os.kill(killed, signal.SIGKILL)
@@ -642,7 +642,7 @@ async def test_what_was_committed_outlives_a_process_that_is_killed(file: Kept) 
     assert (await file.apply(add("b"))).nodes_added == (node("b"),)
 
 
-async def test_a_full_disk_is_reported_and_work_goes_on_when_there_is_room(file: Kept) -> None:
+async def test_a_full_disk_is_reported_and_work_goes_on_when_there_is_room(file: StoredState) -> None:
     await file.apply(add("a"))
     before = await file.all()
     size = max(one.stat().st_size for one in file.folder.iterdir())
@@ -656,7 +656,7 @@ async def test_a_full_disk_is_reported_and_work_goes_on_when_there_is_room(file:
     assert (await file.apply(add("b"))).nodes_added == (node("b"),)
 
 
-async def test_a_full_disk_is_reported_for_one_statement_too(file: Kept) -> None:
+async def test_a_full_disk_is_reported_for_one_statement_too(file: StoredState) -> None:
     await file.apply(add("a", text="short"))
     before = await file.all()
     size = max(one.stat().st_size for one in file.folder.iterdir())
@@ -670,7 +670,7 @@ async def test_a_full_disk_is_reported_for_one_statement_too(file: Kept) -> None
     assert (await file.apply(add("b", text="y"))).nodes_added == (node("b", text="y"),)
 
 
-async def test_a_graph_that_there_was_no_room_to_name_has_its_name_when_there_is(file: Kept) -> None:
+async def test_a_graph_that_there_was_no_room_to_name_has_its_name_when_there_is(file: StoredState) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
     try:
@@ -683,7 +683,7 @@ async def test_a_graph_that_there_was_no_room_to_name_has_its_name_when_there_is
     assert [one.name for one in await file.store.graphs()] == ["mine"]
 
 
-async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(file: Kept) -> None:
+async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(file: StoredState) -> None:
     await file.apply(add("a", x=1))
     os.kill(process_of(file), signal.SIGSTOP)
     left = asyncio.create_task(file.apply(add("b", x=2)))
@@ -697,7 +697,7 @@ async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(
 
 
 @pytest.mark.parametrize("step", [(add("b", x=2),), (add("b", x=2), add("c", "Fresh"))], ids=["one statement", "a transaction"])
-async def test_a_step_that_is_late_is_not_done(file: Kept, step: tuple[Change, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_is_late_is_not_done(file: StoredState, step: tuple[Change, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     await file.apply(add("a", x=1))
     os.kill(process_of(file), signal.SIGSTOP)
     with monkeypatch.context() as hurry:
@@ -708,7 +708,7 @@ async def test_a_step_that_is_late_is_not_done(file: Kept, step: tuple[Change, .
     assert (await file.apply(*step)).nodes_added[0] == node("b", x=2)
 
 
-async def test_what_is_new_is_added_in_one_way_to_the_process_and_back(file: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_new_is_added_in_one_way_to_the_process_and_back(file: StoredState, monkeypatch: pytest.MonkeyPatch) -> None:
     await file.apply(add("a", x=1), add("b"), join("a", "b"))
     ways = 0
     asked = Child.asked
@@ -738,7 +738,7 @@ async def test_what_is_new_is_added_in_one_way_to_the_process_and_back(file: Kep
     assert edges == (edge("a", "b"), edge("a", "c"))
 
 
-async def test_a_large_step_is_thought_through_beside_the_event_loop(file: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_step_is_thought_through_beside_the_event_loop(file: StoredState, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[bool] = []
 
     def where(changes: Iterable[Change]) -> Foreseen:
@@ -752,7 +752,7 @@ async def test_a_large_step_is_thought_through_beside_the_event_loop(file: Kept,
     assert threads == [True, False]
 
 
-async def test_files_are_for_their_owner_only(file: Kept) -> None:
+async def test_files_are_for_their_owner_only(file: StoredState) -> None:
     await file.apply(add("a"))
     assert stat.S_IMODE(file.folder.stat().st_mode) == 0o700
     files = list(file.folder.iterdir())
@@ -760,7 +760,7 @@ async def test_files_are_for_their_owner_only(file: Kept) -> None:
     assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in files)
 
 
-async def test_names_of_graphs_lead_nowhere_else(file: Kept) -> None:
+async def test_names_of_graphs_lead_nowhere_else(file: StoredState) -> None:
     for graph in ("../up", "/tmp/x", "a" * 100_000, "\x00", "\ud800", "*", ""):  # noqa: S108
         await file.store.apply(graph, (add("a", x=graph[:5].encode("utf-8", "replace").decode()),))
         assert len(await file.store.nodes(graph)) == 1
@@ -769,7 +769,7 @@ async def test_names_of_graphs_lead_nowhere_else(file: Kept) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "overwritten", "junk"])
-async def test_a_damaged_file_is_reported_and_left_as_it_is(file: Kept, damage: str) -> None:
+async def test_a_damaged_file_is_reported_and_left_as_it_is(file: StoredState, damage: str) -> None:
     await file.apply(*(add(f"k{n}", n=n) for n in range(200)))
     await file.store.aclose()
     (path,) = file.folder.glob("*.lbug")
@@ -816,7 +816,7 @@ def test_a_store_is_of_use_in_one_event_loop_after_another(tmp_path: Path) -> No
         asyncio.run(store.aclose())
 
 
-async def test_many_nodes_are_one_quick_step(file: Kept) -> None:
+async def test_many_nodes_are_one_quick_step(file: StoredState) -> None:
     step = tuple(add(f"k{n}", n=n, name=f"name {n}") for n in range(10_000))
     began = time.monotonic()
     changed = await file.apply(*step)
@@ -881,7 +881,7 @@ async def test_all_graphs_may_be_one_database(server: Served) -> None:
     await store.aclose()
 
 
-async def test_a_step_that_is_left_in_the_middle_changes_nothing(kept: Kept) -> None:
+async def test_a_step_that_is_left_in_the_middle_changes_nothing(kept: StoredState) -> None:
     await kept.apply(add("a"))
     task = asyncio.create_task(kept.apply(*(add(f"k{n}", n=n) for n in range(3000))))
     await asyncio.sleep(0.05)

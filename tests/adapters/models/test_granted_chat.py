@@ -13,7 +13,7 @@ from interlock import Interlock, Settings
 from interlock.capabilities import Message, Model, ModelBackend
 from interlock.contract import END, Graph, Outcome, node
 from interlock.engine import EngineName
-from interlock.runtime.composed import Composed
+from interlock.runtime.targets import Composed
 from tests.unit.test_bad_grants import Teller
 
 

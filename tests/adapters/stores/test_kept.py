@@ -25,7 +25,7 @@ from interlock.adapters.stores.kept import CheckpointedSessions
 from interlock.adapters.stores.savers import Put
 from interlock.engine.sealed import SealedCheckpointer
 from interlock.errors import StateConflict, StateIncompatible, StateUnstorable, StoreCorrupt
-from interlock.runtime.sessions import Kept
+from interlock.runtime.sessions import StoredState
 from tests.support.firestore import shared_emulator
 from tests.support.postgres import PostgresServer
 
@@ -77,7 +77,7 @@ async def opened(url: str) -> AsyncGenerator[Opened]:
         await made.checkpoints.aclose()
 
 
-async def grow(sessions: CheckpointedSessions, session: str, *texts: str) -> Kept:
+async def grow(sessions: CheckpointedSessions, session: str, *texts: str) -> StoredState:
     """Take turns, each of which adds a word to what is kept."""
     kept = await sessions.load(session)
     for text in texts:
@@ -90,7 +90,7 @@ async def grow(sessions: CheckpointedSessions, session: str, *texts: str) -> Kep
 async def test_what_is_saved_is_loaded_and_nothing_else(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
-        assert await sessions.load("s") == Kept()
+        assert await sessions.load("s") == StoredState()
         await sessions.save("s", VALUES, expected=None, turn="t1")
         first = await sessions.load("s")
         assert first.values == VALUES
@@ -126,7 +126,7 @@ async def test_who_comes_late_is_told_so_and_changes_nothing(url: str):
         sessions = store.sessions()
         with pytest.raises(StateConflict):
             await sessions.save("s", {"said": ()}, expected="1f000000-0000-6000-8000-000000000000", turn="t")
-        assert await sessions.load("s") == Kept()
+        assert await sessions.load("s") == StoredState()
         before = await grow(sessions, "s", "a")
         after = await grow(sessions, "s", "b")
         for expected in (None, before.version, "1f000000-0000-6000-8000-000000000000"):
@@ -372,7 +372,7 @@ def test_whoever_is_acknowledged_is_there_in_that_order(steps: list[tuple[int, s
     async def play() -> None:
         async with opened("memory:") as store:
             writers = [store.sessions() for _ in range(3)]
-            seen = [Kept()] * 3
+            seen = [StoredState()] * 3
             acknowledged: tuple[str, ...] = ()
             last: dict[int, tuple[dict[str, Any], str | None, str]] = {}
             for number, (who, what) in enumerate(steps):
@@ -423,7 +423,7 @@ async def test_a_checkpoint_whose_acknowledgement_was_lost_is_stored_once(url: s
         assert len([one async for one in saver.alist(AT)]) == 3
 
 
-def checkpoint_id_after(kept: Kept) -> str:
+def checkpoint_id_after(kept: StoredState) -> str:
     made = str(checkpoint_id.uuid6())
     assert kept.version is not None
     assert made > kept.version

@@ -30,8 +30,8 @@ from interlock.capabilities import Ids, Message, Model, ModelReply, Tool, ToolCa
 from interlock.capabilities.files import FileTools
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import SettingsInvalid
-from interlock.runtime.composed import Composed
 from interlock.runtime.events import Event
+from interlock.runtime.targets import Composed
 from interlock.testing import CountingIds, ScriptedModel
 from tests.support.gateway import (
     ADMIN_CANARY,

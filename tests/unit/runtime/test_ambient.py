@@ -127,11 +127,11 @@ async def test_where_langchain_is_not_loaded_a_turn_neither_needs_nor_loads_it(m
     async def tell(text: str) -> Tried:
         return Tried(reached=[text])
 
-    async def take_step(taken: Node, state: Mapping[str, Any]) -> Step:
+    async def run_node(taken: Node, state: Mapping[str, Any]) -> Step:
         return taken.settle(await taken.run(*taken.read(state)))
 
     monkeypatch.delitem(sys.modules, LANGCHAINS)
-    assert await DirectGraph(safe(tell)).walk({"text": "hello"}, take_step) == {"text": "hello", "reached": ["hello"]}
+    assert await DirectGraph(safe(tell)).run({"text": "hello"}, run_node) == {"text": "hello", "reached": ["hello"]}
     assert LANGCHAINS not in sys.modules
 
 

@@ -1,4 +1,4 @@
-"""Turns with no application around them: what the gate, the ledger and a graph inside do by themselves."""
+"""Turns with no application around them: what the gate, the journal and a graph inside do by themselves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from interlock import END, Capability, Graph, Outcome, Subgraph, TurnResult, nod
 from interlock.capabilities import Message, Model
 from interlock.contract.codec import Codec
 from interlock.contract.state import Values
-from interlock.engine import TakeStep
+from interlock.engine import RunNode
 from interlock.engine.direct import DirectGraph
 from interlock.reply import Reply
 from interlock.runtime.events import Event
 from interlock.runtime.gate import Gate
-from interlock.runtime.ledger import Entry, Ledger, key_of
-from interlock.runtime.subgraph import ReadySubgraph
-from interlock.runtime.turn import Order, Terms, Turn
+from interlock.runtime.journal import Entry, Journal, key_of
+from interlock.runtime.targets import ReadySubgraph
+from interlock.runtime.turn import Turn, TurnOptions, TurnRequest
 from interlock.testing import ScriptedModel
 
 ASKED = [Message(role="user", text="?")]
@@ -58,10 +58,10 @@ def replied(state: Mapping[str, Any]) -> Reply:
     return Reply(output=state["out"])
 
 
-async def take(run: Any, gate: Gate, *, ledger: Ledger | None = None, events: list[Event] | None = None) -> TurnResult:
-    order = Order(agent="talk", graph=graph(run), role=None, session="s", turn="t", given={"text": "x"}, reply=replied)
+async def take(run: Any, gate: Gate, *, journal: Journal | None = None, events: list[Event] | None = None) -> TurnResult:
+    request = TurnRequest(agent="talk", graph=graph(run), role=None, session="s", turn="t", given={"text": "x"}, reply=replied)
     sink = None if events is None else events.append
-    return await Turn(order, gate, terms=Terms(), sink=sink, ledger=ledger).run(DirectGraph(order.graph))
+    return await Turn(request, gate, options=TurnOptions(), sink=sink, journal=journal).run(DirectGraph(request.graph))
 
 
 async def test_a_gate_without_grants_lets_nothing_out():
@@ -83,22 +83,22 @@ async def test_what_was_told_on_the_way_is_told_again_to_whoever_listens(events:
         told=("all ", "of it"),
         result=Codec[Any](type(said)).encode(said),
     )
-    result = await take(ask, Gate(graph(ask), None), ledger=Ledger("t", entries=[entry], complete=True), events=events)
+    result = await take(ask, Gate(graph(ask), None), journal=Journal("t", entries=[entry], complete=True), events=events)
     assert (result.error, result.output) == (None, "all of it")
     if events is not None:
         assert [event["data"]["chunk"]["text"] for event in events if event["event"] == "on_chat_model_stream"] == ["all ", "of it"]
 
 
 async def test_a_ledger_that_nobody_keeps_does_not_hold_up_a_call():
-    ledger = Ledger("t")
-    result = await take(ask, Gate(graph(ask), {Model: ScriptedModel("hello")}), ledger=ledger)
-    assert (result.output, ledger.unused) == ("hello", [])
+    journal = Journal("t")
+    result = await take(ask, Gate(graph(ask), {Model: ScriptedModel("hello")}), journal=journal)
+    assert (result.output, journal.unused) == ("hello", [])
 
 
 class Broken:
     """An engine that fails in a way of its own."""
 
-    async def walk(self, given: Values, take_step: TakeStep, kept: Values | None = None) -> Values:
+    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
         raise ZeroDivisionError("by itself")
 
 

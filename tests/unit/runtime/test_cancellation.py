@@ -19,7 +19,7 @@ from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import TurnCancelled
 from interlock.runtime.events import Event
-from interlock.runtime.record import read_record
+from interlock.runtime.recording import read_record
 from interlock.testing import CountingIds
 
 
@@ -198,8 +198,8 @@ async def test_a_turn_that_was_cancelled_anywhere_has_ended_and_one_that_was_kil
         if left.was_done or not path.exists():
             continue
         record, made = read_record(path), len(left.busy.log)
-        assert record.ending is not None
-        assert (record.ending.result["status"], record.ending.events[-1]["event"]) == ("cancelled", "on_chain_error")
+        assert record.footer is not None
+        assert (record.footer.result["status"], record.footer.events[-1]["event"]) == ("cancelled", "on_chain_error")
         for again in (left.running.resume, left.running.replay):
             with pytest.raises(TurnCancelled, match="was cancelled"):
                 await again(path, graph=work)

@@ -17,8 +17,8 @@ from interlock.capabilities.files import FileTools
 from interlock.capabilities.tools import ToolRequest, ToolResult
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ContractError, ContractViolation, ModelUnavailable
-from interlock.runtime.composed import Composed, wanted
 from interlock.runtime.events import Event
+from interlock.runtime.targets import Composed, parts_of
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
 
@@ -293,7 +293,7 @@ def test_only_capabilities_that_are_named_are_parts():
     async def made(task: str, limit: int = 5, *, model: Model, files: FileTools, loud: bool = False, key: str = "") -> str:
         return task
 
-    assert wanted(made) == {"model": Model, "files": FileTools}
+    assert parts_of(made) == {"model": Model, "files": FileTools}
 
 
 # Record, replay, resume

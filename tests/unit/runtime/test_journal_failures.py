@@ -16,13 +16,12 @@ from interlock import END, Capability, Graph, Interlock, Outcome, Settings, node
 from interlock.agent import Agent
 from interlock.capabilities.human import Human, Question
 from interlock.engine import EngineName
-from interlock.errors import StoreFull, StoreUnavailable, TurnCancelled
+from interlock.errors import JournalFailed, StoreFull, StoreUnavailable, TurnCancelled
 from interlock.reply import Reply
-from interlock.runtime.composed import Composed
 from interlock.runtime.events import Event
-from interlock.runtime.ledger import JournalFailed, Ledger
-from interlock.runtime.record import read_record
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.journal import Entry, Journal, MemoryJournal
+from interlock.runtime.recording import read_record
+from interlock.runtime.targets import Composed, Subgraph
 
 
 class State(TypedDict, total=False):
@@ -213,7 +212,7 @@ async def test_a_record_that_cannot_be_written_ends_the_turn_whatever_the_node_d
     assert "cannot be written" in result.error.message
     assert result.error.node == f"{run.__name__}{inside}"
     assert unended(events) == []
-    assert read_record(path).ending is None, "it can be resumed when there is room again"
+    assert read_record(path).footer is None, "it can be resumed when there is room again"
     again = Till()
     resumed = await Interlock(Settings(engine=engine), grants=grants(again, inside=bool(inside))).resume(path, graph=graph)
     assert (resumed.error, again.paid) == (None, ["pear"])
@@ -244,33 +243,33 @@ async def test_a_session_whose_record_cannot_be_written_ends_before_its_first_no
     assert (result.error and result.error.code, till.paid) == ("store_full", ["fig"])
 
 
-class Broken:
-    def __call__(self, _: Any) -> None:
-        raise ZeroDivisionError
+class Broken(MemoryJournal):
+    """Fails with the given errors, one after the other."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__()
+        self.errors = list(errors)
+
+    async def append(self, entry: Entry) -> None:
+        raise self.errors.pop(0)
 
 
 async def test_a_journal_that_fails_in_its_own_way_is_a_typed_error_too():
-
-    ledger = Ledger("t", keep=Broken())
+    journal = Journal("t", store=Broken(ZeroDivisionError()))
     with pytest.raises(JournalFailed, match="ZeroDivisionError") as raised:
-        ledger.note("n", "C", "m", "k").write(result=1)
+        await journal.slot(1, "n", "C", "m", "k").write(result=1)
     assert raised.value.reason.code == "store_unavailable"
 
 
 async def test_the_first_failure_of_a_journal_is_why_the_turn_ends():
-    reasons = [StoreFull("Full."), StoreUnavailable("Gone.")]
-
-    def keep(_: object) -> None:
-        raise reasons.pop(0)
-
-    ledger = Ledger("t", keep=keep)
-    for note in [ledger.note("n", "C", "m", "k"), ledger.note("n", "C", "m", "k")]:  # both are under way
+    journal = Journal("t", store=Broken(StoreFull("Full."), StoreUnavailable("Gone.")))
+    for slot in [journal.slot(1, "n", "C", "m", "k"), journal.slot(2, "n", "C", "m", "k")]:  # Both are under way.
         with pytest.raises(JournalFailed, match="Full") as raised:
-            note.write(result=1)
-        assert raised.value.reason is ledger.failure
+            await slot.write(result=1)
+        assert raised.value.reason is journal.failure
     with pytest.raises(JournalFailed, match="Full"):
-        ledger.note("n", "C", "m", "k")
-    Ledger("t").note("n", "C", "m", "k").write(result=1)  # where nothing is written down, nothing fails
+        journal.slot(3, "n", "C", "m", "k")
+    await Journal("t").slot(1, "n", "C", "m", "k").write(result=1)  # Without a store nothing can fail.
 
 
 async def buy_two(text: str, *, shop: Shop) -> Done:
@@ -417,7 +416,7 @@ async def test_a_cancelled_turn_has_ended_and_says_so(engine: EngineName, tmp_pa
     till = Till()
     app = Interlock(Settings(engine=engine), grants=grants(till))
     await cancelled_by_task(app, path)
-    ending = read_record(path).ending
+    ending = read_record(path).footer
     assert ending is not None
     assert ending.result["status"] == "cancelled"
     assert ending.result["error"] == {"code": "cancelled", "message": "The turn was cancelled.", "node": "wait_for_ever"}
@@ -519,7 +518,7 @@ async def test_a_cancelled_turn_whose_record_cannot_be_ended_is_cancelled_all_th
     path = tmp_path / "turn.jsonl"
 
     await cancelled_by_task(Interlock(Settings(engine=engine), grants=grants(Till())), path, before=lambda: fill_up(path))
-    assert read_record(path).ending is None
+    assert read_record(path).footer is None
 
 
 async def test_a_turn_whose_record_failed_and_that_is_cancelled_is_cancelled(engine: EngineName, tmp_path: Path):
@@ -541,4 +540,4 @@ async def test_a_turn_whose_record_failed_and_that_is_cancelled_is_cancelled(eng
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert read_record(path).ending is None
+    assert read_record(path).footer is None

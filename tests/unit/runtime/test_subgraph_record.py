@@ -23,7 +23,7 @@ from interlock.contract.node import Row
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed, StateIncompatible
 from interlock.runtime.events import Event
-from interlock.runtime.record import read_record
+from interlock.runtime.recording import read_record
 from interlock.testing import CountingIds, FixedClock
 from tests.support.passing import ENOUGH, run_out, use_up
 
@@ -238,7 +238,7 @@ async def test_an_adapter_in_the_place_of_an_inner_graph_is_noticed(engine: Engi
 async def test_a_replay_makes_no_call_at_any_depth(engine: EngineName, tmp_path: Path):
     path, hands = tmp_path / "turn.jsonl", RealHands()
     await app(engine).run(trip, "x", record=path)
-    kept = [line for line in path.read_text().splitlines(keepends=True) if '"follow/report"' not in line or '"ending"' in line]
+    kept = [line for line in path.read_text().splitlines(keepends=True) if '"follow/report"' not in line or '"footer"' in line]
     path.write_text("".join(kept))
     replay = await app(engine, hands).replay(path, graph=trip)
     assert replay.result.error is not None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from interlock.capabilities.backend import Metadata, ModelBackend, ModelErrorType, ModelRequest, ModelResponse, ModelStatus
 from interlock.contract.values import ValidationError, validator
@@ -49,7 +51,10 @@ class GuardedModelBackend:
 
     def __init__(self, backend: ModelBackend) -> None:
         self._backend = backend
+        self._takes_chunks = "on_chunk" in inspect.signature(backend.generate).parameters
 
-    async def generate(self, request: ModelRequest) -> ModelResponse:
+    async def generate(self, request: ModelRequest, *, on_chunk: Callable[[str], None] | None = None) -> ModelResponse:
         """Ask the backend; a failure is a response with a status and an error type."""
-        return await guarded(self._backend.generate, request, name=type(self._backend).__name__)
+        extras = {"on_chunk": on_chunk} if self._takes_chunks else {}
+        ask: Callable[[ModelRequest], Awaitable[ModelResponse]] = partial(self._backend.generate, **extras)
+        return await guarded(ask, request, name=type(self._backend).__name__)

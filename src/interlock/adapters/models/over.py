@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import cast
 
 from interlock.adapters.models.guarded import guarded
 from interlock.capabilities.backend import Metadata, ModelRequest, ModelResponse
 from interlock.capabilities.model import Message, Model, ModelReply, Piece, joined
-from interlock.capabilities.telling import is_heard, tell
 
 __all__ = ["BackendOverModel"]
 
@@ -21,26 +21,26 @@ class BackendOverModel:
         self._model = model
         self._name = name
 
-    async def generate(self, request: ModelRequest) -> ModelResponse:
-        """Ask the model once, within the request's time limit."""
-        return await guarded(self._ask, request, name=self._name)
+    async def generate(self, request: ModelRequest, *, on_chunk: Callable[[str], None] | None = None) -> ModelResponse:
+        """Ask the model once, within the request's time limit. `on_chunk` gets the answer in chunks while it comes."""
+        return await guarded(partial(self._ask, on_chunk=on_chunk), request, name=self._name)
 
-    async def _ask(self, request: ModelRequest) -> ModelResponse:
+    async def _ask(self, request: ModelRequest, *, on_chunk: Callable[[str], None] | None) -> ModelResponse:
         context = [Message(role="system", text=request.context)] if request.context else []
         images = () if request.image is None else (request.image,)
-        reply = await self._answer([*context, Message(role="user", text=request.prompt, images=images)])
+        reply = await self._answer([*context, Message(role="user", text=request.prompt, images=images)], on_chunk)
         metadata: Metadata = {"backend": self._name, "trace_id": request.trace_id, "model": reply.model}
         if reply.usage is not None:
             metadata |= {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
         return ModelResponse(status="success", output=reply.text, metadata=metadata)
 
-    async def _answer(self, messages: list[Message]) -> ModelReply:
-        """Ask for the whole answer, or where somebody listens for its pieces, and tell of them as they come."""
-        if not is_heard():
+    async def _answer(self, messages: list[Message], on_chunk: Callable[[str], None] | None) -> ModelReply:
+        """Ask for the whole answer, or for its chunks where a listener wants them as they come."""
+        if on_chunk is None:
             return await self._model.reply(messages)
         pieces: list[Piece] = []
         async with aclosing(cast("AsyncGenerator[Piece, None]", self._model.stream(messages))) as stream:
             async for piece in stream:
-                tell(piece.text)
+                on_chunk(piece.text)
                 pieces.append(piece)
         return joined(pieces)

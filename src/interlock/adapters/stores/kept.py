@@ -18,7 +18,7 @@ from interlock.adapters.stores.savers import ComparingSaver, Put
 from interlock.contract.state import Values
 from interlock.engine.sealed import SealedCheckpointer
 from interlock.errors import StoreCorrupt
-from interlock.runtime.sessions import Kept
+from interlock.runtime.sessions import StoredState
 
 __all__ = ["CheckpointedSessions", "OpenCheckpoints"]
 
@@ -45,12 +45,12 @@ class CheckpointedSessions:
         """Hold off everybody else who would take a turn of the session."""
         return self._checkpoints.exclusive(self._thread(session))
 
-    async def load(self, session: str) -> Kept:
+    async def load(self, session: str) -> StoredState:
         """Return the state that the last turn left."""
         found = await self._sealed(await self._checkpoints.saver()).aget_tuple(self._config(session))
         if found is None:
-            return Kept()
-        return Kept(values=found.checkpoint["channel_values"], version=found.checkpoint["id"])
+            return StoredState()
+        return StoredState(values=found.checkpoint["channel_values"], version=found.checkpoint["id"])
 
     async def save(self, session: str, values: Values, *, expected: str | None, turn: str) -> None:
         """Add a checkpoint, if the last one is still the expected one, else raise StateConflict.

@@ -7,7 +7,7 @@ from interlock.agents.desk.nodes import orchestrator as turn
 from interlock.agents.desk.nodes import planner, runtime, structured, tool_planning
 from interlock.capabilities import Memory, Model, SessionStore, ToolGateway
 from interlock.contract import END, Graph, node
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.targets import Subgraph
 
 __all__ = ["GRAPHS", "SUBGRAPHS", "handle_message", "planner_graph", "runtime_graph", "structured_graph", "tool_planning_graph"]
 

@@ -7,7 +7,7 @@ from interlock.agents.gateway.roles import AdminWorker, Classifier, CustomerSide
 from interlock.agents.gateway.state import Answered, Crossed, Forwarded, GlobalState, Responded, Returned, UnsafeState
 from interlock.capabilities import Model
 from interlock.contract import END, Graph, node
-from interlock.runtime.subgraph import Subgraph
+from interlock.runtime.targets import Subgraph
 
 __all__ = ["SUBGRAPHS", "admin_graph", "user_graph"]
 

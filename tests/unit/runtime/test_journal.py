@@ -1,4 +1,4 @@
-"""The ledger: a call that it holds is never made again, and one that it does not hold is never made up."""
+"""The journal: a call that it holds is never made again, and one that it does not hold is never made up."""
 
 from __future__ import annotations
 
@@ -17,80 +17,111 @@ from pydantic import BaseModel
 
 from interlock.errors import (
     CapabilityError,
+    Fenced,
     InputError,
     InterlockError,
+    JournalFailed,
     MediaBomb,
     ModelTimeout,
     RecordInvalid,
     ReplayDiverged,
     TurnError,
 )
-from interlock.runtime.ledger import Entry, JournalFailed, Ledger, key_of, recorded_error
+from interlock.runtime.journal import Entry, Journal, MemoryJournal, StoredJournal, key_of, recorded_error
 
 
 def entry(sequence: int, key: str = "k", **changes: Any) -> Entry:
     return replace(Entry(turn="t", sequence=sequence, node="n", capability="C", method="m", key=key, result=sequence), **changes)
 
 
-def take(ledger: Ledger, key: str = "k") -> Any:
-    note = ledger.note("n", "C", "m", key)
-    return None if note.known is None else note.known.result
+def take(journal: Journal, key: str = "k") -> Any:
+    slot = journal.slot(1, "n", "C", "m", key)
+    return None if slot.known is None else slot.known.result
+
+
+async def stored() -> MemoryJournal:
+    store = MemoryJournal()
+    await store.claim("t", 0)
+    return store
 
 
 @given(st.permutations(range(1, 8)))
 def test_equal_calls_have_their_results_in_the_order_they_were_made(order: list[int]):
-    ledger = Ledger("t", entries=[entry(sequence) for sequence in order], complete=True)
-    assert [take(ledger) for _ in order] == sorted(order)
+    journal = Journal("t", entries=[entry(sequence) for sequence in order], complete=True)
+    assert [take(journal) for _ in order] == sorted(order)
     with pytest.raises(JournalFailed, match=r"'C\.m'"):
-        take(ledger)
-    assert isinstance(ledger.failure, ReplayDiverged)
+        take(journal)
+    assert isinstance(journal.failure, ReplayDiverged)
 
 
 @given(keys=st.lists(st.sampled_from("abc"), max_size=12), cut=st.integers(min_value=0, max_value=12))
-def test_a_part_of_a_ledger_is_gone_on_with_where_it_stops(keys: list[str], cut: int):
-    kept: list[Entry] = []
-
-    def go(entries: list[Entry]) -> list[Any]:
-        ledger, seen = Ledger("t", entries=entries, keep=kept.append), list[Any]()
+async def test_a_part_of_a_journal_is_resumed_where_it_ends(keys: list[str], cut: int):
+    async def go(entries: list[Entry]) -> tuple[list[Any], list[Entry]]:
+        store = await stored()
+        journal, seen = Journal("t", entries=entries, store=store), list[Any]()
         for number, key in enumerate(keys):
-            note = ledger.note("n", "C", "m", key)
-            if note.known is None:
-                note.write(result=number)
-            seen.append(note.known.result if note.known else number)
-        assert ledger.unused == []
-        return seen
+            slot = journal.slot(number + 1, "n", "C", "m", key)
+            if slot.known is None:
+                await slot.write(result=number)
+            seen.append(slot.known.result if slot.known else number)
+        assert journal.unused == []
+        return seen, store.turns["t"].entries
 
-    first = go([])
-    whole = list(kept)
-    kept.clear()
-    assert go(whole[:cut]) == first
-    assert [*whole[:cut], *kept] == whole
+    first, whole = await go([])
+    again, added = await go(whole[:cut])
+    assert again == first
+    assert [*whole[:cut], *added] == whole
 
 
 @pytest.mark.parametrize("other", [{"node": "x"}, {"capability": "x"}, {"method": "x"}, {"key": "x"}])
 def test_a_call_of_something_else_is_not_answered_from_the_ledger(other: dict[str, str]):
-    ledger = Ledger("t", entries=[entry(1)], complete=True)
+    journal = Journal("t", entries=[entry(1)], complete=True)
     with pytest.raises(JournalFailed) as raised:
-        ledger.note(**{"node": "n", "capability": "C", "method": "m", "key": "k", **other})
+        journal.slot(1, **{"node": "n", "capability": "C", "method": "m", "key": "k", **other})
     assert raised.value.reason.code == "replay_diverged"
     with pytest.raises(JournalFailed):
-        ledger.note("n", "C", "m", "k")
-    assert ledger.unused == [entry(1)]
+        journal.slot(1, "n", "C", "m", "k")
+    assert journal.unused == [entry(1)]
 
 
 async def test_a_call_does_not_wait_for_ever_for_one_that_is_not_made_again():
-    ledger = Ledger("t", entries=[entry(1, "a"), entry(2, "b")])
-    later = ledger.note("n", "C", "m", "b")
+    journal = Journal("t", entries=[entry(1, "a"), entry(2, "b")])
+    later = journal.slot(1, "n", "C", "m", "b")
     async with asyncio.timeout(20):
-        await later.come()
-    assert (later.known, ledger.unused) == (entry(2, "b"), [entry(1, "a")])
+        await later.wait_for_order()
+    assert (later.known, journal.unused) == (entry(2, "b"), [entry(1, "a")])
 
 
-def test_what_is_known_is_not_written_again():
-    kept: list[Entry] = []
-    ledger = Ledger("t", entries=[entry(1)], keep=kept.append)
-    assert take(ledger) == 1
-    assert kept == []
+async def test_what_is_known_is_not_written_again():
+    store = await stored()
+    assert take(Journal("t", entries=[entry(1)], store=store)) == 1
+    assert store.turns["t"].entries == []
+
+
+async def test_only_the_last_claim_of_a_turn_may_write():
+    turns: dict[str, StoredJournal] = {}
+    first, second = MemoryJournal(turns), MemoryJournal(turns)
+    assert await first.claim("t", 1) == ()
+    await first.append(entry(1))
+    assert await second.claim("t", 2) == (entry(1),)
+    for late in (first.append(entry(2)), first.end({}), first.claim("t", 1)):
+        with pytest.raises(Fenced):
+            await late
+    await second.end({"status": "success"})
+    assert (turns["t"].entries, turns["t"].footer) == ([entry(1)], {"status": "success"})
+
+
+async def test_a_turn_that_was_taken_over_ends_whatever_its_node_catches():
+    turns: dict[str, StoredJournal] = {}
+    store, other = MemoryJournal(turns), MemoryJournal(turns)
+    await store.claim("t", 1)
+    await other.claim("t", 2)
+    journal = Journal("t", store=store)
+    with pytest.raises(JournalFailed) as raised:
+        await journal.slot(1, "n", "C", "m", "k").write(result=1)
+    assert raised.value.reason.code == "fenced"
+    assert not isinstance(raised.value, Exception)
+    assert turns["t"].entries == []
 
 
 def classes(kind: type[InterlockError]) -> list[type[InterlockError]]:

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from interlock.runtime.watch import Watch
+from interlock.runtime.deadlines import Deadlines
 from tests.support.passing import pass_time
 
 
-async def waits_for_ever(watch: Watch, deadline: float) -> bool:
+async def waits_for_ever(watch: Deadlines, deadline: float) -> bool:
     """Wait until the watch ends it; tell whether it was the watch."""
     wait = watch.begin(deadline)
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        return wait.was_ended()
+        return wait.caused_cancellation()
     finally:
         watch.end(wait)
     return False
@@ -35,10 +35,10 @@ class Timers(asyncio.SelectorEventLoop):
 
 async def test_turns_are_ended_in_the_order_of_their_deadlines_and_not_of_their_beginnings():
     loop = asyncio.get_running_loop()
-    late, soon = Watch(loop), Watch(loop)
+    late, soon = Deadlines(loop), Deadlines(loop)
     ended: list[str] = []
 
-    async def turn(name: str, watch: Watch, deadline: float) -> None:
+    async def turn(name: str, watch: Deadlines, deadline: float) -> None:
         assert await waits_for_ever(watch, deadline)
         ended.append(name)
 
@@ -48,18 +48,18 @@ async def test_turns_are_ended_in_the_order_of_their_deadlines_and_not_of_their_
 
 async def test_a_turn_that_has_ended_is_left_alone_by_the_timer_of_the_others():
     loop = asyncio.get_running_loop()
-    over, going = Watch(loop), Watch(loop)
+    over, going = Deadlines(loop), Deadlines(loop)
     forgotten = over.begin(loop.time() + 0.01)
     over.close()
     assert await asyncio.create_task(waits_for_ever(going, loop.time() + 0.03))
-    assert not forgotten.is_over
+    assert not forgotten.was_missed
 
 
 def test_turns_one_after_the_other_set_the_timer_once():
     async def many() -> None:
         loop = asyncio.get_running_loop()
         for _ in range(100):
-            watch = Watch(loop)
+            watch = Deadlines(loop)
             for _ in range(10):
                 watch.end(watch.begin(loop.time() + 60))
             watch.close()
@@ -78,8 +78,8 @@ def test_every_event_loop_has_a_timer_of_its_own(run: int):
 
     async def one() -> bool:
         loop = asyncio.get_running_loop()
-        Watch(loop).begin(loop.time() + 60)  # left behind: its loop is gone before it is due
-        return await asyncio.create_task(waits_for_ever(Watch(loop), loop.time() + 0.01))
+        Deadlines(loop).begin(loop.time() + 60)  # left behind: its loop is gone before it is due
+        return await asyncio.create_task(waits_for_ever(Deadlines(loop), loop.time() + 0.01))
 
     assert asyncio.run(one())
     assert asyncio.run(one())
@@ -88,7 +88,7 @@ def test_every_event_loop_has_a_timer_of_its_own(run: int):
 @pytest.mark.usefixtures("time_passes")
 async def test_a_grace_counts_from_when_the_deadline_is_noticed():
     loop = asyncio.get_running_loop()
-    watch = Watch(loop)
+    watch = Deadlines(loop)
     outer, ended = watch.begin(loop.time() + 1, grace=0.05), False
     inner = asyncio.create_task(waits_for_ever(watch, loop.time() + 0.5))
     await asyncio.sleep(0)
@@ -97,7 +97,7 @@ async def test_a_grace_counts_from_when_the_deadline_is_noticed():
         await inner
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        ended = outer.was_ended()
+        ended = outer.caused_cancellation()
     finally:
         watch.end(outer)
     assert ended

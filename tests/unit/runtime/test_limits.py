@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node
 from interlock.capabilities import Clock, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Piece, Tool, Usage
 from interlock.capabilities.capability import emits, instant
-from interlock.capabilities.telling import tell
 from interlock.engine import EngineName
 from interlock.errors import BudgetExceeded, InterlockError
-from interlock.runtime.budget import LATE_STEPS, Budget, Limits
+from interlock.runtime.limits import LATE_STEPS, Budget, Limits
 from interlock.settings import read_settings
 from interlock.testing import ScriptedModel
 from tests.support.passing import leap
@@ -496,10 +495,18 @@ async def test_no_limits_are_no_limits(engine: EngineName):
     assert code(result) is None
 
 
-async def test_what_a_model_tells_ahead_of_its_answer_is_heard_without_limits_too(engine: EngineName):
+async def test_the_beginning_of_an_answer_is_shown_without_limits_too(engine: EngineName):
     class Ahead(ScriptedModel):
-        async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
-            tell("half ")
+        async def reply(
+            self,
+            messages: Sequence[Message],
+            *,
+            tools: Sequence[Tool] = (),
+            schema: Any = None,
+            on_chunk: Callable[[str], None] | None = None,
+        ) -> ModelReply:
+            assert on_chunk is not None
+            on_chunk("half ")
             return ModelReply(text="half of it")
 
     told: list[Any] = []
@@ -672,15 +679,15 @@ async def test_a_model_may_return_bytes_that_are_no_text(engine: EngineName):
 @given(said=st.lists(st.text(max_size=30), max_size=20), limit=st.integers(min_value=0, max_value=200))
 def test_the_bytes_of_a_budget_are_the_bytes_that_were_said(said: list[str], limit: int):
     budget = Budget(Limits(max_output_bytes=limit), now=lambda: 0.0)
-    call = budget.ask_model()
+    call = budget.charge_model_call()
     heard = 0
     for text in said:
         heard += len(text.encode("utf-8", "surrogatepass"))
         if heard > limit:
             with pytest.raises(BudgetExceeded, match="max_output_bytes"):
-                budget.hear_model(call, text)
+                budget.count(call, text)
             return
-        budget.hear_model(call, text)
+        budget.count(call, text)
 
 
 # Settings

@@ -22,7 +22,7 @@ from interlock.errors import InterlockError, SessionBusy, StateConflict, StoreFu
 from interlock.providers.resolver import Providers
 from interlock.reply import Fault, Reply
 from interlock.runtime.events import Event
-from interlock.runtime.sessions import Kept
+from interlock.runtime.sessions import StoredState
 from interlock.testing import CountingIds
 from tests.support.passing import ENOUGH, leap
 
@@ -134,7 +134,7 @@ class Notebook:
     """Keeps sessions in memory, and a note of everything that happens. What it hands out is its own."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, Kept] = {}
+        self.pages: dict[str, StoredState] = {}
         self.turns: dict[str, str] = {}
         self.log: list[str] = []
         self.faults: dict[str, Exception] = {}
@@ -165,28 +165,28 @@ class Notebook:
                 self.holder = None
                 self.log.append("let go")
 
-    async def load(self, session: str) -> Kept:
+    async def load(self, session: str) -> StoredState:
         assert self.holder == session
         await self._at("load")
         self.log.append("loaded")
-        return self.pages.get(session, Kept())
+        return self.pages.get(session, StoredState())
 
     async def save(self, session: str, values: Mapping[str, Any], *, expected: str | None, turn: str) -> None:
         assert self.holder == session
         await self._at("save")
-        now = self.pages.get(session, Kept())
+        now = self.pages.get(session, StoredState())
         if now.version != expected:
             if self.turns.get(session) == turn:
                 return
             raise StateConflict
         self._saves += 1
-        self.pages[session] = Kept(values=dict(values), version=f"v{self._saves}")
+        self.pages[session] = StoredState(values=dict(values), version=f"v{self._saves}")
         self.turns[session] = turn
         self.log.append("saved")
         await self._at("saved")
 
     def said(self, session: str = "s") -> tuple[str, ...]:
-        return self.pages.get(session, Kept()).values.get("said", ())
+        return self.pages.get(session, StoredState()).values.get("said", ())
 
 
 @pytest.fixture
@@ -329,14 +329,14 @@ async def test_a_turn_that_fails_tells_the_state_that_it_reached(app: Make, note
 @pytest.mark.parametrize("values", [{"said": "one"}, {"said": (1,)}, {"token": 7}, {"pages": {"a": 1}}], ids=str)
 async def test_what_does_not_fit_is_refused_and_stays(app: Make, notebook: Notebook, engine: EngineName, values: dict[str, Any]):
     work = Work()
-    before = notebook.pages["s"] = Kept(values=values, version="v1")
+    before = notebook.pages["s"] = StoredState(values=values, version="v1")
     result = await app(engine, work).run(diary, "one", session="s")
     assert (code(result), result.path, work.asked) == ("state_incompatible", (), [])
     assert (notebook.pages["s"], notebook.holder) == (before, None)
 
 
 async def test_fields_that_are_not_kept_any_more_are_left_alone(app: Make, notebook: Notebook, engine: EngineName):
-    notebook.pages["s"] = Kept(values={"said": ("old",), "passing": 7, "gone": object()}, version="v1")
+    notebook.pages["s"] = StoredState(values={"said": ("old",), "passing": 7, "gone": object()}, version="v1")
     result = await app(engine).run(diary, "one", session="s")
     assert (result.error, result.state["said"], result.state["begun"]) == (None, ("old", "one", "one!"), 0)
 
@@ -506,7 +506,7 @@ async def test_a_secret_that_is_kept_is_never_told(  # noqa: PLR0917 - fixtures
 
 
 async def test_a_stored_secret_that_does_not_fit_is_not_told(app: Make, notebook: Notebook, engine: EngineName):
-    notebook.pages["s"] = Kept(values={"token": [TOKEN]}, version="v1")
+    notebook.pages["s"] = StoredState(values={"token": [TOKEN]}, version="v1")
     events: list[Event] = []
     result = await app(engine).run(diary, "one", session="s", on_event=events.append)
     assert code(result) == "state_incompatible"

@@ -1,7 +1,7 @@
-"""The record of a turn in a file: its input, its ledger, how it ended. Enough to take it again, or to go on with it.
+"""The record of a turn in a file: its input, its journal and how it ended. With it a turn can be replayed or resumed.
 
-One JSON object a line. The first is the heading, then the ledger's entries as they are made, the last one the ending; a
-turn that stopped half way has none. The file holds everything that the turn saw, secrets too, and only its owner may read it.
+One JSON object a line: the header, then the entries of the journal as they are written, then the footer. A turn that was
+interrupted has no footer. The file contains everything that the turn saw, secrets too, and only its owner may read it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from interlock.agent import Agent
 from interlock.contract import Graph
 from interlock.contract.values import ValidationError, reasons
 from interlock.errors import BudgetExceeded, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
-from interlock.runtime.budget import Limits, TimeRanOut
 from interlock.runtime.events import Event
-from interlock.runtime.ledger import Entry
+from interlock.runtime.journal import Entry
+from interlock.runtime.limits import Limits, TimeRanOut
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.turn import Order, TurnResult
+from interlock.runtime.turn import TurnRequest, TurnResult
 
-__all__ = ["Ending", "Heading", "Record", "Recorder", "Replay", "check_path", "differences", "read_record"]
+__all__ = ["Footer", "Header", "Record", "RecordFile", "Replay", "check_path", "differences", "read_record"]
 
 VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heading:
-    """What was asked, of whom, on what terms."""
+class Header:
+    """The request of a turn, the contracts it ran with, and its limits."""
 
     agent: str
     graph: str
@@ -52,26 +52,26 @@ class Heading:
     version: Literal[1] = VERSION
 
     @classmethod
-    def of(cls, order: Order, fingerprint: str, limits: Limits, redact: tuple[str, ...]) -> Heading:
-        """Write down what a turn is about."""
+    def of(cls, request: TurnRequest, fingerprint: str, limits: Limits, redact: tuple[str, ...]) -> Header:
+        """Return the header of a turn."""
         return cls(
-            agent=order.agent,
-            graph=order.graph.name,
+            agent=request.agent,
+            graph=request.graph.name,
             fingerprint=fingerprint,
-            role=order.role,
-            session=order.session,
-            turn=order.turn,
-            given={name: order.graph.state.fields[name].codec.encode(value) for name, value in order.given.items()},
+            role=request.role,
+            session=request.session,
+            turn=request.turn,
+            given={name: request.graph.state.fields[name].codec.encode(value) for name, value in request.given.items()},
             limits=limits,
             redact=redact,
         )
 
-    def order(self, agent: Agent, graph: Graph) -> Order:
-        """Return what the turn was about, for this graph."""
+    def request(self, agent: Agent, graph: Graph) -> TurnRequest:
+        """Return the request of the turn, for this graph."""
         if graph.name != self.graph or not self.given.keys() <= set(graph.state.takes):
             raise RecordInvalid(f"The record is of graph '{self.graph}', which '{graph.name}' is not.")
         given = {name: graph.state.fields[name].codec.decode(value) for name, value in self.given.items()}
-        return Order(
+        return TurnRequest(
             agent=self.agent,
             graph=graph,
             role=self.role,
@@ -109,70 +109,70 @@ class Result(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
-    """How the turn ended, and what was told of it on the way."""
+class Footer:
+    """The result of a turn, and its events."""
 
     result: Result
     events: list[Event]
 
     @classmethod
-    def of(cls, result: TurnResult, events: list[Event]) -> Ending:
-        """Write down how a turn ended."""
+    def of(cls, result: TurnResult, events: list[Event]) -> Footer:
+        """Return the footer of a turn."""
         return cls(result=cast("Result", result.to_json()), events=events)
 
     @property
     def time_ran_out(self) -> TimeRanOut | None:
-        """Where the turn's time ran out, if it did."""
+        """When the turn ran out of time, if it did."""
         error = self.result["error"]
         if error is None or error["code"] != BudgetExceeded.code or "max_turn_seconds" not in error["message"]:
             return None
-        # What was open then failed with it, the innermost first: a graph, where its next step was refused.
+        # Everything that was running then failed too, the innermost first: a graph, where its next step was refused.
         failed = list(takewhile(lambda event: event["event"].endswith("_error"), reversed(self.events[:-1])))
         return TimeRanOut(after_steps=len(self.result["path"]), in_a_step=bool(failed) and "graph" not in failed[-1]["metadata"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A turn as it was."""
+    """A recorded turn."""
 
-    heading: Heading
+    header: Header
     entries: list[Entry] = field(default_factory=list[Entry])
-    ending: Ending | None = None
+    footer: Footer | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A recorded turn that was taken again: how it ended now, and in what that differs from the record."""
+    """A replayed turn: its result, and how that differs from the record."""
 
     record: Record
     result: TurnResult
     differences: tuple[str, ...]
 
 
-_HEADING, _ENTRY, _ENDING = TypeAdapter(Heading), TypeAdapter(Entry), TypeAdapter(Ending)
+_HEADER, _ENTRY, _FOOTER = TypeAdapter(Header), TypeAdapter(Entry), TypeAdapter(Footer)
 
 
-class Recorder:
-    """Writes a turn to a file while it happens. Used as a context: the file is closed whatever happens."""
+class RecordFile:
+    """The journal store of one turn in a file. Used as a context manager, which closes the file."""
 
     def __init__(self, path: Path, opened: int) -> None:
         self._path = path
         self._file = opened
 
     @classmethod
-    def begin(cls, path: Path, heading: Heading) -> Self:
-        """Begin a new file."""
-        recorder = cls(path, _open(path, os.O_CREAT | os.O_EXCL))
+    def create(cls, path: Path, header: Header) -> Self:
+        """Create the file of a new turn."""
+        record = cls(path, _open(path, os.O_CREAT | os.O_EXCL))
         try:
-            recorder._write("heading", asdict(heading))
+            record._write("header", asdict(header))
         except InterlockError:
-            os.close(recorder._file)
+            os.close(record._file)
             raise
-        return recorder
+        return record
 
     @classmethod
-    def go_on(cls, path: Path) -> Self:
-        """Go on with a file that stops half way; what was cut off there is not part of the record."""
+    def reopen(cls, path: Path) -> Self:
+        """Open the file of a turn to be resumed. A last line that was cut off is removed."""
         opened = _open(path, os.O_APPEND)
         kept = path.read_bytes().rpartition(b"\n")[0]
         os.ftruncate(opened, len(kept) + 1)
@@ -184,13 +184,17 @@ class Recorder:
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
-    def keep(self, entry: Entry) -> None:
-        """Write an entry, before anybody acts on its result."""
+    async def claim(self, turn: str, epoch: int) -> list[Entry]:  # noqa: ARG002 - the file's lock fences other writers
+        """Return the entries of the turn. The file is locked while it is open, so only one process can write to it."""
+        return read_record(self._path).entries
+
+    async def append(self, entry: Entry) -> None:
+        """Write an entry."""
         self._write("entry", vars(entry))
 
-    def end(self, ending: Ending) -> None:
-        """Write how the turn ended."""
-        self._write("ending", vars(ending))
+    async def end(self, footer: Mapping[str, Any]) -> None:
+        """Write the footer."""
+        self._write("footer", footer)
 
     def _write(self, kind: str, data: Mapping[str, Any]) -> None:
         line = _line({kind: data})
@@ -202,26 +206,26 @@ class Recorder:
 
 
 def _line(data: Mapping[str, Any]) -> bytes:
-    """Write data as a line of JSON, in ASCII: no line is cut off in the middle of a letter, or ends in one."""
+    """Return data as a line of JSON, in ASCII: a line that is cut off is still valid UTF-8."""
     try:
         return to_json(data, ensure_ascii=True, inf_nan_mode="constants") + b"\n"
-    except PydanticSerializationError:  # half a letter, which json writes as it is
+    except PydanticSerializationError:  # A lone surrogate, which json.dumps() escapes.
         return json.dumps(data).encode() + b"\n"
 
 
 def _open(path: Path, how: int) -> int:
-    """Open a file for one writer at a time."""
+    """Open a file and lock it for one writer."""
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CLOEXEC | how, 0o600)
     except FileExistsError as error:
-        raise RecordInvalid(f"'{path}' is there already, and a record is never written over. Fix: name a new file.") from error
+        raise RecordInvalid(f"'{path}' exists already, and a record is never overwritten. Fix: name a new file.") from error
     except OSError as error:
         raise _typed(error, path) from error
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(opened)
-        raise RecordInvalid(f"Somebody is writing to '{path}' already.") from error
+        raise RecordInvalid(f"Another process is writing to '{path}'.") from error
     return opened
 
 
@@ -231,13 +235,13 @@ def _typed(error: OSError, path: Path) -> InterlockError:
 
 
 def check_path(path: Path) -> None:
-    """Refuse a name of a record that is not a path."""
+    """Raise RecordInvalid for a path that is not a Path."""
     if not isinstance(path, Path):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
         raise RecordInvalid(f"A record is named by a 'Path', not by a '{type(path).__name__}'.")
 
 
 def read_record(path: Path) -> Record:
-    """Read a record. A last line that was cut off is as if it had not been written; everything else must fit."""
+    """Read a record. A last line that was cut off is ignored; everything else must be valid."""
     check_path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -251,11 +255,11 @@ def read_record(path: Path) -> Record:
         why = reasons(error) if isinstance(error, ValidationError) else type(error).__name__
         raise RecordInvalid(f"'{path}' is not a record of a turn: {why}.") from error
     if record is None:
-        raise RecordInvalid(f"'{path}' is not a record of a turn: it has no heading.")
+        raise RecordInvalid(f"'{path}' is not a record of a turn: it has no header.")
     try:
-        Redactor(record.heading.redact)
+        Redactor(record.header.redact)
     except regex.error as error:
-        raise RecordInvalid(f"'{path}' is not a record of a turn: it has a pattern that is none.") from error
+        raise RecordInvalid(f"'{path}' is not a record of a turn: it has an invalid redaction pattern.") from error
     return record
 
 
@@ -266,27 +270,27 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _assemble(lines: Iterator[dict[str, Any]]) -> Record | None:
-    heading: Heading | None = None
+    header: Header | None = None
     entries: list[Entry] = []
-    ending: Ending | None = None
+    footer: Footer | None = None
     for line in lines:
         ((kind, data),) = line.items()
-        if kind == "heading" and heading is None:
-            heading = _HEADING.validate_python(data)
-        elif kind == "entry" and heading is not None and ending is None:
+        if kind == "header" and header is None:
+            header = _HEADER.validate_python(data)
+        elif kind == "entry" and header is not None and footer is None:
             entries.append(_ENTRY.validate_python(data))
-        elif kind == "ending" and heading is not None and ending is None:
-            ending = _ENDING.validate_python(data)
+        elif kind == "footer" and header is not None and footer is None:
+            footer = _FOOTER.validate_python(data)
         else:
             raise ValueError(kind)
-    return None if heading is None else Record(heading=heading, entries=entries, ending=ending)
+    return None if header is None else Record(header=header, entries=entries, footer=footer)
 
 
-def differences(record: Record, fingerprint: str, after: Ending, unused: Iterable[Entry]) -> Iterator[str]:
-    """Tell in what a turn that was taken again differs: each part of the result, the first event, calls not made any more."""
-    before = cast("Ending", record.ending)
-    if record.heading.fingerprint != fingerprint:
-        yield f"graph: the contracts of '{record.heading.graph}' have changed"
+def differences(record: Record, fingerprint: str, after: Footer, unused: Iterable[Entry]) -> Iterator[str]:
+    """Yield how a replayed turn differs from its record: parts of the result, the first event that differs, calls no longer made."""
+    before = cast("Footer", record.footer)
+    if record.header.fingerprint != fingerprint:
+        yield f"graph: the contracts of '{record.header.graph}' have changed"
     for part in ("status", "output", "error", "path", "metadata"):
         if before.result[part] != after.result[part]:
             yield f"{part}: was {_short(before.result[part])}, is {_short(after.result[part])}"

@@ -32,8 +32,8 @@ from interlock.capabilities import Clock, Human, Ids, Message, Model, Piece, Que
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import CapabilityError, MediaMalformed, ModelTimeout, RecordInvalid, StoreFull, StoreUnavailable
-from interlock.runtime.ledger import Entry
-from interlock.runtime.record import Recorder, Replay, read_record
+from interlock.runtime.journal import Entry
+from interlock.runtime.recording import RecordFile, Replay, read_record
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from tests.support.passing import ENOUGH, run_out, use_up
 
@@ -490,7 +490,7 @@ async def test_a_record_is_json_lines_in_order(engine: EngineName, tmp_path: Pat
     path = tmp_path / "turn.jsonl"
     await recorded(path, engine)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [next(iter(line)) for line in lines] == ["heading", *["entry"] * (len(lines) - 2), "ending"]
+    assert [next(iter(line)) for line in lines] == ["header", *["entry"] * (len(lines) - 2), "footer"]
     made = [line["entry"] for line in lines[1:-1]]
     assert [entry["sequence"] for entry in made] == list(range(1, len(made) + 1))
     assert {entry["turn"] for entry in made} == {"id-1"}
@@ -542,14 +542,14 @@ async def test_an_input_that_cannot_be_recorded_is_typed_and_makes_no_file(tmp_p
 
 
 @pytest.mark.parametrize("text", ["plain", "\u00e9\u2028\x85\U0001f600", "half a letter: \ud800", "\r\n\0"], ids=ascii)
-def test_whatever_is_written_down_is_one_line_of_ascii(text: str, tmp_path: Path):
+async def test_whatever_is_written_down_is_one_line_of_ascii(text: str, tmp_path: Path):
     path = tmp_path / "record"
     entry = Entry(
         turn="t", sequence=1, node="n", capability="C", method="m", key="k", told=(text,), result=[text, float("inf"), 10**30, 0.1]
     )
-    with Recorder(path, os.open(path, os.O_CREAT | os.O_WRONLY)) as recorder:
-        recorder.keep(entry)
-        recorder.keep(entry)
+    with RecordFile(path, os.open(path, os.O_CREAT | os.O_WRONLY)) as recorder:
+        await recorder.append(entry)
+        await recorder.append(entry)
     lines = path.read_text(encoding="ascii").splitlines()
     assert [json.loads(line) for line in lines] == [{"entry": vars(entry) | {"told": [text]}}] * 2
 
@@ -559,8 +559,8 @@ async def _say_number(number: float) -> Done:
 
 
 def test_a_disk_without_room_is_store_full_and_nothing_else():
-    with pytest.raises(StoreFull), Recorder(Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)) as recorder:
-        recorder._write("heading", {"a": 1})  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(StoreFull), RecordFile(Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)) as recorder:
+        recorder._write("header", {"a": 1})  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 @contextmanager
@@ -636,15 +636,16 @@ async def consult(text: str, *, human: Human) -> Done:
     return Done(out=f"{text}: {said}")
 
 
-async def test_a_turn_that_waits_for_a_person_has_nothing_to_show_for_it_and_goes_on_with_the_answer(engine: EngineName, tmp_path: Path):
+async def test_a_suspended_turn_has_its_question_in_the_journal_and_is_resumed_with_the_answer(engine: EngineName, tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     first = await Interlock(Settings(engine=engine), grants={Human: LaterHuman()}).run(one(consult), "sell", record=path)
     assert (first.status, first.output, first.error) == ("waiting", "Shall I?", None)
     assert first.metadata["waiting"] == {"question": "Shall I?", "options": ["yes", "no"], "recommended": "no"}
-    assert entries(path) == []
+    (asked,) = entries(path)
+    assert (asked["question"]["text"], asked["result"]) == ("Shall I?", None)
     again = await Interlock(Settings(engine=engine), grants={Human: ScriptedHuman("yes")}).resume(path, graph=one(consult))
     assert (again.status, again.output) == ("success", "sell: yes")
-    assert [entry["result"] for entry in entries(path)] == ["yes"]
+    assert [(entry["question"] is None, entry["result"]) for entry in entries(path)] == [(False, None), (True, "yes")]
 
 
 async def test_a_turn_that_has_ended_is_not_gone_on_with(tmp_path: Path):
@@ -824,7 +825,7 @@ def test_any_bytes_are_no_record(content: bytes):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["heading", "entry", "ending", "x"]), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["header", "entry", "footer", "x"]), inner, max_size=3),
     max_leaves=6,
 )
 
@@ -835,7 +836,7 @@ def test_lines_of_any_json_are_no_record(lines: list[Any]):
     assert isinstance(outcome_of("direct", content), RecordInvalid)
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\n", b"\n", b'{"entry": {}}\n', b'{"ending": {}}\n', b'{"x": 1}\n'])
+@pytest.mark.parametrize("content", [b"", b"\xff\n", b"\n", b'{"entry": {}}\n', b'{"footer": {}}\n', b'{"x": 1}\n'])
 def test_what_does_not_begin_as_a_record_is_none(content: bytes, tmp_path: Path):
     (tmp_path / "turn").write_bytes(content)
     with pytest.raises(RecordInvalid):
@@ -851,7 +852,7 @@ def test_a_line_that_is_not_in_its_place_is_told(whole: bytes, place: int, tmp_p
             read_record(tmp_path / "turn")
 
 
-@pytest.mark.parametrize("line", ["[]", "1", '"x"', "null", "[" * 100_000, '{"a":' * 100_000, "9" * 5000, "{}", '{"heading": []}'])
+@pytest.mark.parametrize("line", ["[]", "1", '"x"', "null", "[" * 100_000, '{"a":' * 100_000, "9" * 5000, "{}", '{"header": []}'])
 def test_a_line_that_is_no_entry_is_refused(line: str):
     assert isinstance(outcome_of("direct", f"{line}\n".encode()), RecordInvalid)
 
@@ -922,17 +923,17 @@ def test_a_value_that_was_forged_is_told_or_does_nothing(whole: bytes, data: st.
 
 
 FORGERIES: list[tuple[tuple[Any, ...], Any]] = [
-    (("heading", "redact"), ["("]),
-    (("heading", "turn"), "\ud800"),
-    (("heading", "session"), "\ud800"),
-    (("heading", "role"), "admin"),
-    (("heading", "version"), 2),
-    (("heading", "limits", "max_steps"), -1),
-    (("heading", "given", "text"), 5),
-    (("ending", "result", "status"), ...),
-    (("ending", "result", "state"), 5),
-    (("ending", "result"), {}),
-    (("ending", "events"), []),
+    (("header", "redact"), ["("]),
+    (("header", "turn"), "\ud800"),
+    (("header", "session"), "\ud800"),
+    (("header", "role"), "admin"),
+    (("header", "version"), 2),
+    (("header", "limits", "max_steps"), -1),
+    (("header", "given", "text"), 5),
+    (("footer", "result", "status"), ...),
+    (("footer", "result", "state"), 5),
+    (("footer", "result"), {}),
+    (("footer", "events"), []),
     (("entry", "result"), {"a": 1}),
     (("entry", "error"), {}),
     (("entry", "error"), {"code": "unheard_of", "message": "x"}),
@@ -943,7 +944,7 @@ FORGERIES: list[tuple[tuple[Any, ...], Any]] = [
 @pytest.mark.parametrize(("place", "value"), FORGERIES)
 def test_a_forgery_is_told(engine: EngineName, whole: bytes, place: tuple[Any, ...], value: Any):
     lines = [json.loads(line) for line in whole.splitlines()]
-    number = {"heading": 0, "entry": 1, "ending": -1}[place[0]]
+    number = {"header": 0, "entry": 1, "footer": -1}[place[0]]
     lines[number] = _changed(lines[number], place, value)
     found = outcome_of(engine, "".join(json.dumps(line) + "\n" for line in lines).encode())
     assert typed(found)

@@ -1,0 +1,287 @@
+"""One capability call on its way out of a node and back. Every call passes the layers in `LAYERS`, whatever answers it.
+
+A target answers the calls of one method: an adapter, a graph, an adapter composed of other capabilities, or the session's own
+load and save. It says which of the optional layers its calls pass. A call that returns one value is a stream of one chunk.
+To add a concern, write a `Layer` in a file of its own and name it in `LAYERS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from interlock.contract.values import ValidationError
+from interlock.errors import CapabilityTimeout, InterlockError, JournalFailed, ModelTimeout
+from interlock.runtime.deadlines import CallDeadline, CloseStream, Deadline
+from interlock.runtime.events import Run
+from interlock.runtime.journal import JournalCalls, JournalSlot
+from interlock.runtime.layers import CheckOpen, EmitEvents, Layer, SecretArguments, SecretResults, ValidateResult, raise_alone
+from interlock.runtime.limits import CallUsage, CountUsage, ModelCallLimit
+from interlock.runtime.rate_limits import CallRate
+
+if TYPE_CHECKING:
+    from interlock.runtime.context import NodeContext
+    from interlock.runtime.method import Args, Kwargs, Method
+
+__all__ = ["LAYERS", "Call", "Pipeline", "Stream", "Target"]
+
+LAYERS: tuple[Layer, ...] = (
+    CheckOpen(),
+    ModelCallLimit(),
+    SecretArguments(),
+    EmitEvents(),
+    SecretResults(),
+    CountUsage(),
+    JournalCalls(),
+    CallRate(),
+    ValidateResult(),
+    CloseStream(),
+    CallDeadline(),
+)
+"""From the node to the target. A call starts in this order; its chunks, its end and its errors come back in the reverse order.
+
+The journal is inside the limits: an answer that exceeds a limit was paid for, so it is recorded, and a replay exceeds the same limit.
+It is outside the rate limit, validation and deadline, whose errors it records: a replay asks none of them again.
+"""
+
+_ERRORS = (Exception, asyncio.CancelledError, JournalFailed)
+"""What a call can end with, other than its result."""
+
+_CHUNKS_PER_YIELD = 32
+"""After this many chunks a stream yields to the event loop, so that listeners can read the events of a source that never waits."""
+
+
+class Target(Protocol):
+    """Answers the calls of one method."""
+
+    method: Method
+    pipeline: Pipeline
+    is_journaled: bool
+    """Whether its results are journal entries. The calls that a graph or a composed adapter makes are entries of their own."""
+    has_deadline: bool
+    """Whether a call has a deadline of its own, or only the turn's."""
+    is_validated: bool
+    """Whether its results and errors are still to be validated; a graph's are, by its nodes' contracts."""
+
+    def open(self, call: Call) -> Any:
+        """Make the call: return a coroutine, or an async generator for a method that streams."""
+        ...
+
+    def start_event(self, call: Call) -> Run | None:
+        """Emit the start event of a call; return the run for its other events, None where it has none."""
+        ...
+
+    def end_event(self, call: Call, run: Run) -> None:
+        """Emit the end event of a call."""
+        ...
+
+
+class Pipeline:
+    """The layers that the calls of a target pass, and the hooks that each of them overrides, with its index."""
+
+    def __init__(self, target: Target) -> None:
+        self.layers = tuple(layer for layer in LAYERS if layer.applies(target))
+        self.start = self._overridden("start")
+        self.wait = self._overridden("wait")
+        self.chunk = self._overridden("chunk")[::-1]
+        self.end = self._overridden("end")[::-1]
+        self.fail = self._overridden("fail")[::-1]
+
+    def _overridden(self, hook: str) -> tuple[tuple[int, Callable[..., Any]], ...]:
+        found = [(index, layer) for index, layer in enumerate(self.layers) if getattr(type(layer), hook) is not getattr(Layer, hook)]
+        return tuple((index, getattr(layer, hook)) for index, layer in found)
+
+
+class Call:
+    """A call under way. The layers keep here what they need to know about it."""
+
+    __slots__ = (
+        "_rejected_by",
+        "args",
+        "chunks",
+        "deadline",
+        "encoded",
+        "kwargs",
+        "node",
+        "on_chunk",
+        "pipeline",
+        "prepared",
+        "reached",
+        "run",
+        "secret_text",
+        "sequence",
+        "slot",
+        "source",
+        "target",
+        "usage",
+    )
+
+    def __init__(self, target: Target, node: NodeContext, args: Args, kwargs: Kwargs) -> None:
+        self.target = target
+        self.pipeline = target.pipeline
+        self.node = node
+        self.args = args
+        self.kwargs = kwargs
+        self.reached = 0
+        """How many layers have started. Where a layer answers in place of the target, the layers behind it never start."""
+        self._rejected_by: int | None = None
+        self.source: Any = None
+        """Gives the result: a coroutine, or an async generator for a method that streams."""
+        self.on_chunk: Callable[[str], None] | None = None
+        """Shows the beginning of an answer before all of it is there. It does not change the result."""
+        self.usage: CallUsage | None = None
+        self.sequence = 0
+        """The number of the call in its turn, from 1; 0 for a call that is not a journal entry."""
+        self.slot: JournalSlot | None = None
+        self.encoded: list[Any] | None = None
+        self.deadline: Deadline | None = None
+        self.run: Run | None = None
+        self.chunks: list[Any] | None = None
+        self.secret_text = ""
+        self.prepared: Any = None
+        """What the target has prepared for the call."""
+
+    async def result(self) -> Any:
+        """Make a call that returns one value."""
+        node = self.node
+        task = node.enter(asyncio.current_task())
+        try:
+            await self.start()
+            if self.source is None:
+                await self.wait()
+                self.source = self.target.open(self)
+            chunk = self.pass_on(await self.source)
+            await self.end()
+        except _ERRORS as error:
+            await self.fail(error)
+        else:
+            return chunk
+        finally:
+            node.leave(task)
+
+    async def start(self) -> None:
+        """Start the call in every layer, until one of them answers it."""
+        for index, start in self.pipeline.start:
+            self.reached = index + 1
+            pending = start(self)
+            if pending is not None:
+                await pending
+            if self.source is not None:
+                return
+        self.reached = len(self.pipeline.layers)
+
+    async def wait(self) -> None:
+        """Prepare to wait for the next chunk, in the layers that the call has reached."""
+        for index, wait in self.pipeline.wait:
+            if index < self.reached:
+                pending = wait(self)
+                if pending is not None:
+                    await pending
+
+    def pass_on(self, chunk: Any) -> Any:
+        """Pass a chunk through the layers, from the target to the node."""
+        index, reached = 0, self.reached
+        try:
+            for index, hook in self.pipeline.chunk:
+                if index < reached:
+                    chunk = hook(self, chunk)
+        except BaseException:
+            self._rejected_by = index
+            raise
+        return chunk
+
+    async def end(self, *, until: int = 0) -> None:
+        """End the call in its layers, from the target to the node."""
+        for index, end in self.pipeline.end:
+            if until <= index < self.reached:
+                self.reached = index
+                pending = end(self)
+                if pending is not None:
+                    await pending
+        self.reached = until
+
+    async def fail(self, error: BaseException) -> NoReturn:
+        """Pass an error through the layers, from where it was raised to the node, and raise what they make of it."""
+        failure = error
+        if self._rejected_by is not None:
+            # A layer rejected a chunk. The layers inside it have done their part and end; it and the layers outside it fail.
+            rejected_by, self._rejected_by = self._rejected_by, None
+            try:
+                await self.end(until=rejected_by + 1)
+            except _ERRORS as other:
+                failure = other
+        for index, fail in self.pipeline.fail:
+            if index < self.reached:
+                self.reached = index
+                try:
+                    changed = fail(self, failure)
+                    failure = changed if isinstance(changed, BaseException) else await changed
+                except _ERRORS as other:
+                    failure = other
+        self.reached = 0
+        if failure is error:
+            raise error
+        if isinstance(error, asyncio.CancelledError | ValidationError) or failure.__cause__ is not None:
+            raise_alone(failure)
+        raise failure from error
+
+    @property
+    def idempotency_key(self) -> str:
+        """Identifies the call: the same when a resumed turn makes it again."""
+        return f"{self.node.turn.turn}:{self.sequence}"
+
+    def late(self) -> InterlockError:
+        """Return the error of a call that missed its deadline: its own, or the turn's."""
+        budget, method = self.node.turn.budget, self.target.method
+        kind = ModelTimeout if method.asks_model else CapabilityTimeout
+        return budget.out_of_time() or kind(f"'{method.label}' took longer than {budget.limits.max_call_seconds:g} seconds.")
+
+
+class Stream:
+    """What a node reads: `async for chunk in model.stream(...)`. The call starts when the first chunk is asked for."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._is_over = False
+        self._count = 0
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Any:
+        call, node = self._call, self._call.node
+        if not node.is_open:
+            node.check_open(call.target.method.label)
+        if self._is_over:
+            raise StopAsyncIteration
+        task = node.enter(asyncio.current_task())
+        try:
+            if call.source is None:
+                await call.start()
+                call.source = call.source or call.target.open(call)
+            await call.wait()
+            chunk = call.pass_on(await anext(call.source))
+            self._count += 1
+            if not self._count % _CHUNKS_PER_YIELD:
+                await asyncio.sleep(0)
+        except StopAsyncIteration:
+            await self.aclose()
+            raise
+        except _ERRORS as error:
+            self._is_over = True
+            await call.fail(error)
+        else:
+            return chunk
+        finally:
+            node.leave(task)
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        if self._is_over:
+            return
+        self._is_over = True
+        try:
+            await self._call.end()
+        except _ERRORS as error:
+            await self._call.fail(error)

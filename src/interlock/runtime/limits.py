@@ -1,0 +1,202 @@
+"""Limits of a turn: steps, time, model calls, tokens and output. `Limits` are the settings, `Budget` counts what a turn has used."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import PydanticSerializationError, to_json
+from typing_extensions import override
+
+from interlock.errors import BudgetExceeded
+from interlock.runtime.layers import Layer
+
+if TYPE_CHECKING:
+    from interlock.runtime.call import Call, Target
+    from interlock.runtime.deadlines import Deadline
+
+__all__ = ["GRACE", "LATE_STEPS", "Budget", "CallUsage", "CountUsage", "Limits", "ModelCallLimit", "TimeRanOut"]
+
+GRACE = 0.25
+"""Seconds in which the calls and nodes of a turn whose time is up can end by themselves, each with its own typed error."""
+
+LATE_STEPS = 20
+"""Steps that a turn whose time is up may still take, without calls, so that it ends as its rows say."""
+
+_BYTES_PER_TOKEN = 4
+"""Used to estimate tokens where a model does not report them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one turn may use; None means no limit. Each is a setting of the same name."""
+
+    max_steps: int | None = None
+    max_turn_seconds: float | None = None
+    max_call_seconds: float | None = None
+    max_model_calls: int | None = None
+    max_tokens: int | None = None
+    max_output_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeRanOut:
+    """When a recorded turn ran out of time: after this many steps, or while the last of them was running."""
+
+    after_steps: int
+    in_a_step: bool
+
+
+class CallUsage:
+    """Output of one model call so far."""
+
+    __slots__ = ("bytes", "tokens")
+
+    def __init__(self) -> None:
+        self.bytes = self.tokens = 0
+
+
+class Budget:
+    """What one turn has used so far. `now` is a monotonic clock, in seconds."""
+
+    __slots__ = ("_bytes", "_late_steps", "_ran_out", "_tokens", "has_time_limit", "limits", "model_calls", "now", "turn_deadline", "until")
+
+    def __init__(self, limits: Limits, *, now: Callable[[], float], ran_out: TimeRanOut | None = None) -> None:
+        self.limits = limits
+        self.now = now
+        self.until = None if limits.max_turn_seconds is None else now() + limits.max_turn_seconds
+        self._ran_out = ran_out
+        if ran_out is not None and ran_out.in_a_step:
+            # In a replay the node waits for something that was not recorded and would wait for ever.
+            self.until = now() + GRACE
+        self.has_time_limit = self.until is not None or limits.max_call_seconds is not None
+        self.model_calls = self._tokens = self._bytes = self._late_steps = 0
+        self.turn_deadline: Deadline | None = None
+        """Ends the turn when its time is up; a step that starts later has a grace period of its own."""
+
+    def call_until(self) -> float:
+        """Return the deadline of a call that starts now; 0 where the turn's time is up."""
+        now, seconds, until = self.now(), self.limits.max_call_seconds, self.until
+        if until is None:
+            return math.inf if seconds is None else now + seconds
+        if now >= until:
+            return 0
+        return until if seconds is None or now + seconds > until else now + seconds
+
+    def turn_until(self) -> float:
+        """Return the deadline of the turn."""
+        return math.inf if self.until is None else self.until
+
+    def out_of_time(self) -> BudgetExceeded | None:
+        """Return the error of a turn whose time is up."""
+        return None if self.until is None or self.now() < self.until else self._time_is_up()
+
+    def _time_is_up(self) -> BudgetExceeded:
+        return BudgetExceeded(f"The turn took all of its {self.limits.max_turn_seconds or 0:g} seconds (max_turn_seconds).")
+
+    def take_step(self, taken: int, own: int, steps: int) -> BudgetExceeded | None:
+        """Charge one step; return the error where it exceeds a limit. `taken` steps of the turn and `own` of the graph came before.
+
+        Time that is up ends no step, because a node without calls takes none: the next call is refused with an error from which its
+        node can make an outcome, and a few more steps without calls let the turn end as its rows say.
+        """
+        most = self.limits.max_steps
+        if own >= steps:
+            return BudgetExceeded(f"The graph took all of its {steps} steps without ending.")
+        if most is not None and taken >= most:
+            return BudgetExceeded(f"The turn took all of its {most} steps without ending (max_steps).")
+        if self._ran_out is not None and not self._ran_out.in_a_step and taken >= self._ran_out.after_steps:
+            return self._time_is_up()
+        if self.until is None or self.now() < self.until:
+            return None
+        self._late_steps += 1
+        if self._late_steps > LATE_STEPS:
+            return self._time_is_up()
+        if self.turn_deadline is not None:
+            self.turn_deadline.moment = self.now() + GRACE
+        return None
+
+    def charge_model_call(self) -> CallUsage:
+        """Charge one model call. Raises BudgetExceeded where none is left."""
+        if self.model_calls == self.limits.max_model_calls:
+            times = "once" if self.model_calls == 1 else f"{self.model_calls} times"
+            raise BudgetExceeded(f"The turn may ask a model {times}, and has (max_model_calls).")
+        self._check()
+        self.model_calls += 1
+        return CallUsage()
+
+    def count(self, usage: CallUsage, output: Any) -> None:
+        """Count a model's answer, or one chunk of it. Tokens that the model reports replace the estimate."""
+        if self.limits.max_output_bytes is None and self.limits.max_tokens is None:
+            return
+        size = _size(output)
+        reported: Any = getattr(output, "usage", None)
+        usage.bytes += size
+        tokens = usage.bytes // _BYTES_PER_TOKEN if reported is None else reported.tokens
+        self._bytes += size
+        self._tokens += tokens - usage.tokens
+        usage.tokens = tokens
+        self._check()
+
+    def _check(self) -> None:
+        """Raise BudgetExceeded once models have produced too much; also for a node that caught the first error."""
+        limits = self.limits
+        if limits.max_output_bytes is not None and self._bytes > limits.max_output_bytes:
+            raise BudgetExceeded(f"The turn's models said more than {limits.max_output_bytes:,} bytes (max_output_bytes).")
+        if limits.max_tokens is not None and self._tokens > limits.max_tokens:
+            raise BudgetExceeded(f"The turn took more than {limits.max_tokens:,} tokens (max_tokens).")
+
+
+def _size(output: Any) -> int:
+    text = output if isinstance(output, str) else getattr(output, "output", None) or getattr(output, "text", None)
+    if isinstance(text, str) and not getattr(output, "calls", None):
+        return len(text) if text.isascii() else len(text.encode())
+    try:
+        return len(to_json(output, bytes_mode="base64", fallback=repr))
+    except PydanticSerializationError:  # A caller's own model may contain bytes.
+        return len(repr(output))
+
+
+class ModelCallLimit(Layer):
+    """Charges model calls to the budget."""
+
+    @override
+    def applies(self, target: Target) -> bool:
+        return target.method.asks_model
+
+    @override
+    def start(self, call: Call) -> Awaitable[None] | None:
+        try:
+            call.usage = call.node.turn.budget.charge_model_call()
+        except BudgetExceeded as error:
+            return _refuse(error)
+        return None
+
+
+async def _refuse(error: BudgetExceeded) -> None:
+    # Yield to the event loop so that a node which retries again and again cannot starve other turns.
+    await asyncio.sleep(0)
+    raise error
+
+
+class CountUsage(Layer):
+    """Counts what a model returns, chunk by chunk, and notes which model it was."""
+
+    @override
+    def applies(self, target: Target) -> bool:
+        return target.method.asks_model
+
+    @override
+    def chunk(self, call: Call, chunk: Any) -> Any:
+        turn = call.node.turn
+        if turn.streamed is not None and call.target.method.is_stream:
+            turn.streamed.append(chunk if isinstance(chunk, str) else getattr(chunk, "text", ""))
+        if call.usage is not None:
+            turn.budget.count(call.usage, chunk)
+        name: Any = getattr(chunk, "model", None)
+        if isinstance(name, str) and name:
+            turn.models[name] = None
+        return chunk

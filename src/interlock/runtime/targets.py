@@ -1,0 +1,238 @@
+"""What answers calls: an adapter, an adapter composed of other capabilities, or a graph. Each is a target of the call pipeline."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from interlock.capabilities.capability import is_capability
+from interlock.capabilities.tools import ToolRequest
+from interlock.contract import Graph
+from interlock.contract.shapes import hints, peel
+from interlock.contract.state import Values
+from interlock.contract.values import ValidationError, reasons
+from interlock.engine import Compiled
+from interlock.errors import CapabilityResultInvalid, ContractViolation, InputError, InterlockError, Internal, JournalFailed
+from interlock.runtime.call import Call, Pipeline
+from interlock.runtime.context import NodeContext
+from interlock.runtime.events import Run, hide
+from interlock.runtime.method import Args, Kwargs, Method, declared_method
+from interlock.runtime.node_run import GraphRun
+from interlock.runtime.redaction import REDACTED
+
+if TYPE_CHECKING:
+    from interlock.runtime.gate import Gate
+
+__all__ = ["CALL_EXTRAS", "AdapterTarget", "Composed", "ComposedTarget", "GraphTarget", "ReadySubgraph", "Subgraph", "parts_of"]
+
+CALL_EXTRAS: Mapping[str, Callable[[Call], Any]] = {
+    "on_chunk": lambda call: call.on_chunk,
+    "idempotency_key": lambda call: call.idempotency_key,
+}
+"""Keyword-only parameters that an adapter's method may declare beside those of the capability, and what they are given.
+
+`on_chunk: Callable[[str], None] | None` shows the beginning of an answer to listeners; it is None where there are none.
+`idempotency_key: str` is the same when a resumed turn makes the call again, so that the far side can apply it once.
+"""
+
+
+class Composed:
+    """An adapter with the capabilities that it uses: `Interlock(grants={Worker: Composed(worker, parts={Model: model})})`.
+
+    As in a node, the signature is the contract: a keyword-only parameter of an adapter's method whose type is a capability is
+    given that part. Calls of a part pass the gate like the node's own calls, and only while the node runs.
+    """
+
+    def __init__(self, adapter: object, *, parts: Mapping[type, object]) -> None:
+        self.adapter = adapter
+        self.parts = dict(parts)
+
+
+class Subgraph:
+    """A graph to be granted: `Interlock(grants={Planner: Subgraph(planner)})`.
+
+    The capability has one method. Its parameters are the fields that the graph takes, its result is the field that the graph
+    gives. `fixed` are fields that have the same value in every call and that the method leaves out.
+    """
+
+    def __init__(self, graph: Graph, **fixed: Any) -> None:
+        self.graph = graph
+        self.fixed: Values = fixed
+
+    def __repr__(self) -> str:
+        fixed = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items())
+        return f"{self.graph.name}({fixed})" if fixed else self.graph.name
+
+
+@dataclass(frozen=True)
+class ReadySubgraph:
+    """A subgraph with its own gate, compiled."""
+
+    subgraph: Subgraph
+    gate: Gate
+    compiled: Compiled
+
+
+def parts_of(function: Callable[..., Any]) -> dict[str, type]:
+    """Return the parts that an adapter's method declares, by parameter."""
+    declared = hints(function).resolved
+    found = {
+        parameter.name: peel(declared.get(parameter.name))[0]
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    return {name: hint for name, hint in found.items() if is_capability(hint)}
+
+
+class AdapterTarget:
+    """A method of an adapter."""
+
+    is_journaled = True
+    has_deadline = True
+    is_validated = True
+
+    def __init__(self, capability: type, name: str, function: Callable[..., Any]) -> None:
+        self.method: Method = declared_method(capability, name)
+        self._function = function
+        self._extras = _extras_of(function)
+        self.pipeline = Pipeline(self)
+
+    def open(self, call: Call) -> Any:
+        """Call the adapter."""
+        if not self._extras:
+            return self._function(*call.args, **call.kwargs)
+        return self._function(*call.args, **call.kwargs, **{name: value(call) for name, value in self._extras})
+
+    def start_event(self, call: Call) -> Run | None:
+        """Emit the start event; the custom event of a method whose calls are events themselves."""
+        method, run, args, kwargs = self.method, call.node.run, call.args, call.kwargs
+        if method.event == "custom":
+            # Also without a listener: whether the arguments are valid does not depend on who listens.
+            given = method.custom_event(args, kwargs)
+            if run is not None:
+                name, data = (REDACTED if parameter in method.secret_parameters else value for parameter, value in given.items())
+                run.custom(name, {"data": data} if data == REDACTED else data)
+            return None
+        started = None if run is None else run.call(method.event, method.label)
+        if started is None:
+            return None
+        if method.secret_parameters:
+            given = method.arguments(args, kwargs)
+            return started.start([REDACTED if name in method.secret_parameters else value for name, value in given.items()])
+        if method.event == "tool":
+            request = next((value for value in (*args, *kwargs.values()) if isinstance(value, ToolRequest)), None)
+            if request is not None:
+                return started.start_tool(request)
+        if len(args) == method.parameter_count:
+            return started.start(args, method.write_arguments)
+        return started.start([*args, *kwargs.values()])
+
+    def end_event(self, call: Call, run: Run) -> None:
+        """Emit the end event, with the result."""
+        method, chunks = self.method, call.chunks or []
+        if method.is_stream:
+            run.end_stream([] if method.returns_secret else chunks)
+        elif chunks:
+            run.end(REDACTED if method.returns_secret else chunks[0], method.write_result)
+
+
+def _extras_of(function: Callable[..., Any]) -> tuple[tuple[str, Callable[[Call], Any]], ...]:
+    parameters = inspect.signature(function).parameters
+    return tuple((name, value) for name, value in CALL_EXTRAS.items() if name in parameters)
+
+
+class ComposedTarget(AdapterTarget):
+    """A method of an adapter that is given capabilities of its own. The calls that it makes are the journal entries, not its own."""
+
+    is_journaled = False
+    has_deadline = False
+
+    def __init__(
+        self, capability: type, name: str, function: Callable[..., Any], proxies: Mapping[str, Callable[[NodeContext], object]]
+    ) -> None:
+        super().__init__(capability, name, function)
+        self._proxies = proxies
+
+    def open(self, call: Call) -> Any:
+        """Call the adapter with its parts."""
+        parts = {parameter: proxy(call.node) for parameter, proxy in self._proxies.items()}
+        return self._function(*call.args, **call.kwargs, **parts)
+
+
+class GraphTarget:
+    """A graph behind a capability's method. The calls that its nodes make are the journal entries, not its own."""
+
+    is_journaled = False
+    has_deadline = False
+    is_validated = False
+
+    def __init__(self, capability: type, name: str, ready: ReadySubgraph) -> None:
+        self.method = declared_method(capability, name)
+        self._graph = graph = ready.subgraph.graph
+        self._ready = ready
+        self._signature = inspect.signature(getattr(capability, name))
+        self._parameters = tuple(self._signature.parameters)[1:]
+        self._metadata = {"graph": graph.name, "capability": self.method.label}
+        self.pipeline = Pipeline(self)
+
+    async def open(self, call: Call) -> Any:
+        """Run the graph inside the node that calls."""
+        given, graph_run = call.prepared
+        if call.run is not None:
+            graph_run.emit_inside(call.run)
+        try:
+            return self._result(await self._ready.compiled.run(given, graph_run.run_node))
+        except InterlockError as error:
+            journal = call.node.turn.journal
+            if journal is not None and error is journal.failure:
+                raise JournalFailed(error) from None
+            raise
+        except Exception as error:
+            raise Internal(f"The engine failed: {type(error).__name__}: {error}") from error
+
+    def start_event(self, call: Call) -> Run | None:
+        """Emit the start event of the graph, with its input."""
+        given, state = self._given(call.args, call.kwargs), self._graph.state
+        # A new run learns which of the given values are secret, so it comes before the first event.
+        call.prepared = given, GraphRun(self._graph, self._ready.gate, call.node.turn, given, inside=call.node.node)
+        if call.node.run is None:
+            return None
+        return call.node.run.inner(self._graph.name, self._metadata).start(hide(given, state.secret), state.write)
+
+    def end_event(self, call: Call, run: Run) -> None:
+        """Emit the end event of the graph, with its result."""
+        state = self._graph.state
+        for result in call.chunks or ():
+            run.end(hide({self._graph.gives or "": result}, state.secret), state.write)
+
+    def _given(self, args: Args, kwargs: Kwargs) -> Values:
+        """Return the input of the graph for these arguments."""
+        try:
+            if len(args) == len(self._parameters) and not kwargs:
+                arguments = dict(zip(self._parameters, args, strict=True))
+            else:
+                bound = self._signature.bind(None, *args, **kwargs)
+                bound.apply_defaults()
+                arguments = dict(list(bound.arguments.items())[1:])
+            return self._graph.state.admit({**self._ready.subgraph.fixed, **arguments}, inside=True)
+        except InputError as error:
+            wrong = error.message
+        except TypeError as error:
+            wrong = f"It does not fit: {error}."
+        # Raised here and not in the except block, so that `__context__` does not carry the rejected value.
+        raise ContractViolation(f"'{self.method.label}' was called with something else. {wrong}")
+
+    def _result(self, final: Values) -> Any:
+        """Return the result in a final state."""
+        gives = self._graph.gives or ""
+        result = final.get(gives)
+        if result is not None:
+            # It was validated against the field's type, which differs from the method's only in that it may allow None.
+            return result
+        try:
+            return self.method.validator((), {})(self._graph.state.complete(final).get(gives))
+        except ValidationError as error:
+            why = "" if self._graph.gives in self._graph.state.secret else f": {reasons(error)}"
+        raise CapabilityResultInvalid(f"'{self.method.label}' returned something else{why}.")
