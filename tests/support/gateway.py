@@ -19,7 +19,7 @@ from interlock import Interlock, Settings, TurnResult
 from interlock.capabilities import Clock, Decision, Ids, Message, Model, ModelReply, Piece, Tool, ToolCall
 from interlock.engine import ENGINES, EngineName
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LogLines
+from interlock.runtime.observe import LogFormatter
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.redaction.encodings import encodings
 from interlock.settings import PATTERNS
@@ -172,7 +172,7 @@ class Seen:
         self.told: list[Any] = []
 
     def sinks(self) -> dict[str, str]:
-        lines = [LogLines(as_json=as_json, redactor=Redactor(PATTERNS)) for as_json in (True, False)]
+        lines = [LogFormatter(as_json=as_json, redactor=Redactor(PATTERNS)) for as_json in (True, False)]
         return {
             "logs": "\n".join(line.format(record) for record in self.records for line in lines) + str([vars(one) for one in self.records]),
             "spans": "\n".join(span.to_json() for span in self.spans.get_finished_spans()),

@@ -17,7 +17,7 @@ from interlock.agent import Agent
 from interlock.contract import Graph
 from interlock.engine import ENGINES
 from interlock.errors import AgentUnknown, ContractError
-from interlock.runtime.observe import configure
+from interlock.runtime.observe import configure_logging
 from interlock.runtime.redaction import Redactor
 from interlock.settings import read_settings
 from interlock.wiring import AGENTS, Interlock, agent_of, load_agent
@@ -62,7 +62,7 @@ GrantsOption = Annotated[str | None, typer.Option(help="For one of your own: a m
 def open_app(grants: str | None = None, **given: Any) -> Interlock:
     """Make the application of one command, with its log on standard error."""
     settings = read_settings(**given)
-    configure(settings.log_level, Redactor(settings.redact, literals=settings.secrets))
+    configure_logging(settings.log_level, Redactor(settings.redact, literals=settings.secrets))
     return Interlock(settings, grants=None if grants is None else cast("Mapping[type, object]", load(grants, dict)))
 
 

@@ -17,7 +17,7 @@ from interlock.capabilities import Ids
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
-from interlock.runtime.observe import LogLines, configure
+from interlock.runtime.observe import LogFormatter, configure_logging
 from interlock.runtime.redaction import Redactor
 from interlock.settings import PATTERNS
 from interlock.testing import CountingIds
@@ -69,7 +69,7 @@ async def take(engine: EngineName, given: dict[str, Any], *, error: Exception | 
 
 
 def lines(caplog: pytest.LogCaptureFixture, *, as_json: bool = True) -> list[Any]:
-    formatter = LogLines(as_json=as_json, redactor=Redactor(PATTERNS))
+    formatter = LogFormatter(as_json=as_json, redactor=Redactor(PATTERNS))
     written = [formatter.format(record) for record in caplog.records if record.name == "interlock"]
     return [json.loads(line) for line in written] if as_json else written
 
@@ -157,7 +157,7 @@ ANY = st.recursive(
 def test_any_record_is_one_line_of_json(message: str, argument: Any, name: str, value: Any):
     made = record("%s %s", message, argument, error=ValueError(message))
     made.__dict__["fields"] = {name: value}
-    line = LogLines(as_json=True, redactor=Redactor(PATTERNS)).format(made)
+    line = LogFormatter(as_json=True, redactor=Redactor(PATTERNS)).format(made)
     assert "\n" not in line
     assert "\r" not in line
     assert json.loads(line).keys() >= {"time", "level", "logger", "message"}
@@ -166,7 +166,7 @@ def test_any_record_is_one_line_of_json(message: str, argument: Any, name: str, 
 @pytest.mark.parametrize("text", ["one\nerror: two", "one\rtwo", "\x1b[2Jgone", "\x9b2J"])
 def test_a_line_for_a_person_is_one_line_and_cannot_move_the_cursor(text: str):
     """The message of an error can be a model's or a user's words: they must not look like another line of the log."""
-    line = LogLines(as_json=False, redactor=Redactor()).format(record("turn ended", error_message=text))
+    line = LogFormatter(as_json=False, redactor=Redactor()).format(record("turn ended", error_message=text))
     assert len(line.splitlines()) == 1
     assert "\x1b" not in line
     assert "\x9b" not in line
@@ -176,14 +176,14 @@ def test_a_line_for_a_person_is_one_line_and_cannot_move_the_cursor(text: str):
 def test_a_field_does_not_take_the_place_of_what_every_line_has(name: str):
     made = record("said")
     made.__dict__["fields"] = {name: "other"}
-    line = json.loads(LogLines(as_json=True, redactor=Redactor()).format(made))
+    line = json.loads(LogFormatter(as_json=True, redactor=Redactor()).format(made))
     assert line[name] != "other"
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_keys_in_the_lines_of_others_are_hidden_too(as_json: bool):  # noqa: FBT001
     """A library may log its request, or an exception that quotes it."""
-    line = LogLines(as_json=as_json, redactor=Redactor(PATTERNS)).format(record("key %s", KEY, error=ValueError(KEY), **{KEY: KEY}))
+    line = LogFormatter(as_json=as_json, redactor=Redactor(PATTERNS)).format(record("key %s", KEY, error=ValueError(KEY), **{KEY: KEY}))
     assert KEY not in line
     assert "ValueError" in line
 
@@ -191,7 +191,7 @@ def test_keys_in_the_lines_of_others_are_hidden_too(as_json: bool):  # noqa: FBT
 def test_a_line_has_its_time_in_utc():
     made = record("x")
     made.created, made.msecs = 0.0, 7.9
-    assert json.loads(LogLines(as_json=True, redactor=Redactor()).format(made))["time"] == "1970-01-01T00:00:00.007Z"
+    assert json.loads(LogFormatter(as_json=True, redactor=Redactor()).format(made))["time"] == "1970-01-01T00:00:00.007Z"
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def logging_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("logging_of_its_own")
 def test_the_log_of_a_process_goes_to_standard_error_as_json(capsys: pytest.CaptureFixture[str]):
-    configure("info", Redactor([r"sk-[a-z]+"]))
+    configure_logging("info", Redactor([r"sk-[a-z]+"]))
     logging.getLogger("interlock").info("key %s", KEY)
     logging.getLogger("other").debug("not shown")
     try:
@@ -224,6 +224,6 @@ def test_the_log_of_a_process_goes_to_standard_error_as_json(capsys: pytest.Capt
 @pytest.mark.usefixtures("logging_of_its_own")
 def test_a_log_that_is_off_says_nothing(capsys: pytest.CaptureFixture[str]):
     before = list(logging.getLogger().handlers)
-    configure("off", Redactor())
+    configure_logging("off", Redactor())
     logging.getLogger("interlock").error("a turn failed")
     assert (logging.getLogger().handlers, capsys.readouterr().err) == (before, "")

@@ -24,7 +24,7 @@ from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LogLines
+from interlock.runtime.observe import LogFormatter
 from interlock.runtime.redaction import Redactor
 from interlock.testing import CountingIds
 from tests.support.listening import chain, listening
@@ -264,7 +264,7 @@ class Seen:
     raised: BaseException | None = None
 
     def sinks(self) -> dict[str, str]:
-        lines = LogLines(as_json=True, redactor=Redactor())
+        lines = LogFormatter(as_json=True, redactor=Redactor())
         logs = [text for record in self.records for text in (lines.format(record), f"{record.__dict__}")]
         spans = self.spans.get_finished_spans()
         return {

@@ -23,7 +23,7 @@ from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LogLines
+from interlock.runtime.observe import LogFormatter
 from interlock.runtime.redaction import Redactor
 from interlock.settings import PATTERNS
 from tests.support.listening import chain, listening
@@ -210,7 +210,7 @@ class Seen:
     raised: BaseException | None = None
 
     def sinks(self) -> dict[str, str]:
-        lines = [LogLines(as_json=as_json, redactor=Redactor(PATTERNS)) for as_json in (True, False)]
+        lines = [LogFormatter(as_json=as_json, redactor=Redactor(PATTERNS)) for as_json in (True, False)]
         result = self.result
         return {
             "events": "\n".join(texts_of(self.events)),
