@@ -116,7 +116,8 @@ def tree(found: type[InterlockError], parent: str) -> Iterator[tuple[type[Interl
 
 def settings(_: str) -> str:
     """Write a table of the settings."""
-    rows = [row(name, field) for name, field in Settings.model_fields.items()]
+    kinds = [Settings, *(kind for kind in (load_agent(name).settings for name in AGENTS) if kind is not None)]
+    rows = [row(name, field) for kind in kinds for name, field in kind.model_fields.items()]
     return table(["setting", "in the environment", "type", "default", "what it says"], rows)
 
 

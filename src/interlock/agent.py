@@ -14,6 +14,7 @@ from interlock.errors import ContractError, Problem
 from interlock.providers.provider import Provider
 from interlock.reply import Reply
 from interlock.runtime.targets import Subgraph
+from interlock.settings import AgentSettings
 from interlock.verification.invariants import Invariant
 
 __all__ = ["Agent"]
@@ -62,6 +63,8 @@ class Agent:
     """How many steps a turn needs to end by its own rows, whatever happens in it. A smaller `max_steps` is refused before the turn."""
     providers: Sequence[Provider] = ()
     """Make the adapters of capabilities that the library does not provide, or that the agent provides in another way."""
+    settings: type[AgentSettings] | None = None
+    """The class of the settings that belong to this agent alone."""
 
     def __post_init__(self) -> None:
         unknown = [(graph, name) for graph in self.entries.values() for name in self.keeps if name not in graph.state.fields]

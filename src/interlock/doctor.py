@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pydantic import SecretStr
+from pydantic_settings import BaseSettings
 
 from interlock.agent import Agent
 from interlock.errors import InterlockError
@@ -31,8 +32,8 @@ PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "pydantic", "pill
 PATIENCE = 5.0  # seconds for a server to answer
 
 
-async def examine(settings: Settings) -> AsyncIterator[Check]:
-    """Look at everything, one thing after the other. Nothing is changed by looking."""
+async def examine(settings: Settings, *agents: Agent) -> AsyncIterator[Check]:
+    """Look at everything, one thing after the other: also at `agents` that are not installed. Nothing is changed by looking."""
     yield Check(what="python", state="ok", found=f"{platform.python_version()}, interlock {importlib.metadata.version('interlock')}")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     yield Check(what="packages", state="ok", found=versions)
@@ -44,22 +45,26 @@ async def examine(settings: Settings) -> AsyncIterator[Check]:
         yield check
     yield await check_session_state(quick)
     yield _check_tracing()
-    for name in AGENTS:
+    for agent in (*AGENTS, *(own for own in agents if own.name not in AGENTS)):
         try:
-            agent = load_agent(name)
+            found = load_agent(agent) if isinstance(agent, str) else agent
+            yield _check_agent(found, settings)
         except InterlockError as error:
-            yield Check(what=f"agent {name}", state="broken", found=error.message)
+            yield Check(what=f"agent {agent if isinstance(agent, str) else agent.name}", state="broken", found=error.message)
             continue
-        yield _check_agent(agent)
-        async for check in providers.check(agent.providers, agent):
+        async for check in providers.check(found.providers, found):
             yield check
 
 
 def _check_settings(settings: Settings) -> Check:
-    changed = {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
-    shown = ", ".join(f"{name} = {_shown(value)}" for name, value in changed.items())
     file = "interlock.toml is read" if Path("interlock.toml").exists() else "no interlock.toml here"
-    return Check(what="settings", state="ok", found=f"{file}; {shown or 'all as they come'}")
+    return Check(what="settings", state="ok", found=f"{file}; {_changed(settings) or 'all as they come'}")
+
+
+def _changed(settings: BaseSettings) -> str:
+    """List the settings that are not left at their defaults."""
+    names = sorted(settings.model_fields_set & type(settings).model_fields.keys())
+    return ", ".join(f"{name} = {_shown(getattr(settings, name))}" for name in names)
 
 
 def _shown(value: object) -> str:
@@ -84,7 +89,8 @@ def _check_tracing() -> Check:
     return Check(what="tracing", state="ok", found=found)
 
 
-def _check_agent(agent: Agent) -> Check:
+def _check_agent(agent: Agent, settings: Settings) -> Check:
     graphs, nodes = len(agent.graphs), sum(len(graph.nodes) for graph in agent.graphs)
-    found = f"{graphs} graph{'' if graphs == 1 else 's'}, {nodes} nodes, every contract holds"
-    return Check(what=f"agent {agent.name}", state="ok", found=found)
+    found = f"{graphs} graph{'' if graphs == 1 else 's'}, {nodes} node{'' if nodes == 1 else 's'}, every contract holds"
+    changed = "" if agent.settings is None else _changed(settings.of(agent.settings))
+    return Check(what=f"agent {agent.name}", state="ok", found=f"{found}; {changed}" if changed else found)

@@ -20,8 +20,9 @@ __all__ = ["analyst", "desk", "gateway_admin", "gateway_user", "puntini", "sam"]
 
 # Files are read while the server starts: it forbids blocking calls on the event loop.
 _SETTINGS = read_settings()
-for _name in AGENTS:
-    load_agent(_name)
+for _agent in map(load_agent, AGENTS):
+    if _agent.settings is not None:
+        _SETTINGS.of(_agent.settings)
 
 _GRAPHS: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Interlock, dict[str, AnyCompiledGraph]]] = WeakKeyDictionary()
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import regex
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,10 +21,23 @@ from pydantic_settings import (
 )
 
 from interlock.engine import EngineName
-from interlock.errors import SettingsInvalid
+from interlock.errors import InterlockError, SettingsInvalid
+from interlock.installed import AGENTS, load_installed
 from interlock.secrets import SecretIfLong, SecretUrl, find_secrets
 
-__all__ = ["LIMITS", "PATTERNS", "LogLevel", "Settings", "ToolServer", "read_settings"]
+__all__ = [
+    "LIMITS",
+    "PATTERNS",
+    "AgentSettings",
+    "LogLevel",
+    "Settings",
+    "ToolServer",
+    "check_patterns",
+    "read_settings",
+    "unknown_settings",
+]
+
+K = TypeVar("K", bound=BaseSettings)
 
 LIMITS = ("max_steps", "max_turn_seconds", "max_call_seconds", "max_model_calls", "max_tokens", "max_output_bytes")
 """The budgets of a turn."""
@@ -40,30 +57,6 @@ PATTERNS = (
 )
 """What keys and tokens look like."""
 
-# Where a request begins: at the start of a clause, behind words of politeness. "Did they ask us to delete it?" is a question and none.
-_REQUEST = (
-    r"(?i)(?:^|[.;:!?\n,)]|\band)\s*(?:(?:please|pls|kindly|now|then|and|ok(?:ay)?|hey|hi|hello|just|quickly|go ahead and"
-    r"|(?:can|could|would|will) you|i(?:'d| would)? (?:like|want|need)(?: you)? to|you (?:must|should|have to|need to)|let'?s"
-    r"|your task is to|i order you to|try to)[\s,]+){0,5}"
-)
-_HELD = r"(?:system prompts?|passwords?|api keys?|credentials|(?:credit )?card numbers?|secret keys?|access tokens?)"
-_NOT_ABOUT = r"(?:(?!\b(?:about|on|regarding|concerning|policy|policies|rules?|handbook|many|number of|count)\b)[^.;?!]){0,60}?"
-_SHOWING = r"(?:show|print|reveal|tell|repeat|give|list|display|output|dump|leak|share|send|export|get|fetch|read|find)\b"
-_THINGS = r"\b(?:tables?|databases?|rows?|records?|orders?|customers?|products?|prices?|accounts?|users?|columns?|stock)\b"
-
-POLICY = (
-    _REQUEST + r"(?:ignore|disregard|forget|override|bypass)\b[^.;?!]{0,60}"
-    r"\b(?:instructions?|rules?|prompts?|polic(?:y|ies)|guidelines?|restrictions?)\b",
-    _REQUEST + _SHOWING + _NOT_ABOUT + rf"\b{_HELD}\b",
-    rf"(?i)\bwhat(?:'s| is| are) (?:your|the|our|their|my) (?:[\w']+ ){{0,2}}?{_HELD}(?! polic)\b",
-    _REQUEST + r"(?:drop|truncate|delete|wipe|destroy|erase|purge|overwrite)\b[^.;?!]{0,60}"
-    r"(?:\b(?:warehouse|data|everything)\b|" + _THINGS + ")",
-    _REQUEST + r"(?:remove|move)\b[^.;?!]{0,40}\b(?:from|out of)\b[^.;?!]{0,20}"
-    r"\b(?:tables?|databases?|warehouse|system|products|orders|customers|order_items)\b",
-    _REQUEST + r"(?:update|alter|insert|rename|modify|change|set|create|add|reset)\b[^.;?!]{0,40}" + _THINGS,
-)
-"""What analyst refuses to be asked, where nothing else is set: acts, and data that nobody is given. Questions about them are answered."""
-
 
 class ToolServer(BaseModel):
     """How to reach an MCP server. Its headers and its environment may carry keys; everything else is checked when it is opened."""
@@ -80,15 +73,86 @@ class ToolServer(BaseModel):
         return {**(self.model_extra or {}), **clear}
 
 
-class Settings(BaseSettings):
-    """How Interlock is set up. What is passed to the constructor wins over the environment, and that over the file.
+class _FileSource(TomlConfigSettingsSource):
+    """Reads `interlock.toml`. A class of settings gets the keys that are its fields; `Settings` also gets those that no class knows."""
 
-    `none` for a budget is no limit.
-    """
+    def __call__(self) -> dict[str, Any]:
+        found, own = super().__call__(), self.settings_cls.model_fields
+        others = [] if issubclass(self.settings_cls, AgentSettings) else unknown_settings(found)
+        return {name: value for name, value in found.items() if name in own or name in others}
+
+
+class _FromSources(BaseSettings):
+    """Settings from three sources: the constructor wins over the environment, and that over the file."""
 
     model_config = SettingsConfigDict(
         env_prefix="INTERLOCK_", toml_file="interlock.toml", extra="forbid", frozen=True, env_parse_none_str="none"
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the constructor, then the environment, then the file."""
+        return init_settings, env_settings, _FileSource(settings_cls)
+
+
+class AgentSettings(_FromSources):
+    """The settings of one agent: inherit from this, declare fields, and pass the class to `Agent(settings=...)`.
+
+    A field `shop_url` is `INTERLOCK_SHOP_URL` in the environment, `shop_url` in `interlock.toml` and `Settings(shop_url=...)` in
+    Python. A provider reads it by `context.settings.of(ShopSettings).shop_url`. Secrets are fields of type `SecretStr`: they are
+    redacted wherever the settings are used.
+    """
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        taken = [name for name in cls.model_fields if name in Settings.model_fields]
+        if taken:
+            raise SettingsInvalid(f"'{cls.__name__}' declares '{taken[0]}', which is a setting of Interlock. Use another name.")
+
+
+S = TypeVar("S", bound=AgentSettings)
+
+
+def _subclasses(kind: type[AgentSettings]) -> Iterator[type[AgentSettings]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def unknown_settings(names: Iterable[str]) -> list[str]:
+    """Return the names that are neither a setting of Interlock nor of an agent. Installed agents are loaded until each name is found."""
+
+    def left(names: Iterable[str]) -> list[str]:
+        return [name for name in names if not any(name in kind.model_fields for kind in _subclasses(AgentSettings))]
+
+    unknown = left(name for name in names if name not in Settings.model_fields)
+    for agent in AGENTS if unknown else ():
+        with suppress(InterlockError):  # an agent that cannot be loaded is reported when it is used
+            load_installed(agent)
+        unknown = left(unknown)
+        if not unknown:
+            break
+    return unknown
+
+
+class Settings(_FromSources):
+    """How Interlock is set up. What is passed to the constructor wins over the environment, and that over the file.
+
+    The settings of an agent are passed in the same way as those declared here; `of` returns them. `none` for a budget is no limit.
+    """
+
+    model_config = SettingsConfigDict(extra="allow")
+
+    _of_agents: dict[type[AgentSettings], tuple[dict[str, Any], AgentSettings]] = PrivateAttr(default_factory=dict)
+    _is_isolated: bool = PrivateAttr(default=False)
 
     model: Annotated[str, Field(description="who answers: `offline`, `stub`, `local`, `scripted:FILE` or `provider:name`")] = "offline"
     model_base_url: Annotated[str | None, Field(description="where the model's server is, for any OpenAI-compatible one")] = None
@@ -109,62 +173,27 @@ class Settings(BaseSettings):
     max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may say")] = 4 * 1024 * 1024
     redact: Annotated[tuple[str, ...], Field(description="patterns that no event, log line, span or error may show")] = PATTERNS
     session_url: Annotated[
-        SecretUrl | None, Field(description="where desk keeps its sessions: `redis://...`; an embedded Valkey where it is not set")
+        SecretUrl | None,
+        Field(description="where session documents are kept: `redis://...`; an embedded Valkey where it is not set"),
     ] = None
     session_seconds: Annotated[int, Field(ge=1, description="how long a session is kept that nobody goes on with")] = 24 * 60 * 60
     memory_url: Annotated[
         SecretUrl | None, Field(description="where the memory is kept: `postgresql://...`; a SQLite file where it is not set")
     ] = None
-    sales_tools: Annotated[tuple[str, ...], Field(description="the tools that desk's sales specialist may use")] = (
-        "inventory.query",
-        "math.evaluate",
-    )
-    support_tools: Annotated[tuple[str, ...], Field(description="the tools that desk's support specialist may use")] = (
-        "knowledge_base.search",
-        "math.evaluate",
-    )
     checkpoint_url: Annotated[
         SecretUrl | None,
-        Field(description="where analyst keeps its sessions: `memory:`, `sqlite:PATH`, `postgresql://...` or `firestore:PROJECT`"),
+        Field(description="where fields are kept that outlive a turn: `memory:`, `sqlite:PATH`, `postgresql://...` or `firestore:PROJECT`"),
     ] = None
-    analyst_tools: Annotated[tuple[str, ...], Field(description="the tools that analyst may use")] = ("bq_query", "search", "calculate")
-    analyst_retries: Annotated[int, Field(ge=0, le=20, description="how often analyst plans anew when its tools find nothing")] = 2
-    analyst_window: Annotated[int, Field(ge=2, description="how many messages analyst keeps word for word; older ones are summarised")] = 20
-    analyst_characters: Annotated[int, Field(ge=1, description="how long a question to analyst may be")] = 32_000
-    analyst_denied: Annotated[tuple[str, ...], Field(description="patterns of questions that analyst refuses")] = POLICY
-    profiles_path: Annotated[Path | None, Field(description="a TOML file of users: which tools each may use, and what each prefers")] = None
-    warehouse: Annotated[str, Field(description="what `bq_query` asks: `demo`, `duckdb:PATH` or `bigquery:PROJECT.DATASET`")] = "demo"
-    warehouse_bytes: Annotated[int, Field(ge=1, description="how much one query may be billed for in BigQuery, in bytes")] = 10**9
-    documents_path: Annotated[Path | None, Field(description="a folder with documents for `search`, in the place of the demo ones")] = None
     tool_retries: Annotated[int, Field(ge=0, description="how often a tool is tried again that cannot be reached for the moment")] = 2
     tool_functions: Annotated[dict[str, str], Field(description="tools of your own: names, each with its `MODULE:FUNCTION`")] = {}
     tool_servers: Annotated[dict[str, ToolServer], Field(description="MCP servers: names, each with its `command` or its `url`")] = {}
     tool_seconds: Annotated[float, Field(gt=0, description="how long a tool may take")] = 10.0
-    catalogue_path: Annotated[Path | None, Field(description="a SQLite file with your products, in the place of the demo catalogue")] = None
-    knowledge_path: Annotated[Path | None, Field(description="a folder with your articles, in the place of the demo ones")] = None
-    gateway_path: Annotated[
-        Path | None, Field(description="a folder with `admin` and `docs` for gateway's workers; demo files where it is not set")
-    ] = None
-    gateway_keywords: Annotated[
-        tuple[str, ...], Field(min_length=1, description="words without which no admin's text crosses gateway's bridge")
-    ] = (
-        *("docs", "documentation", "documents", "customer", "customers", "users"),
-        *("user document", "user documents", "knowledge base", "handbook"),
-    )
-    gateway_customer_writes: Annotated[bool, Field(description="whether gateway's customer side may write documents too")] = False
-    gateway_file_bytes: Annotated[int, Field(ge=1, description="the largest file that gateway's workers read or write")] = 10_000_000
-    gateway_secrets: Annotated[
-        dict[str, str], Field(description="secrets for gateway's admin side: names, each with its `env:VARIABLE` or `file:PATH`")
-    ] = {}
-    gateway_secret_ref: Annotated[str | None, Field(description="the name of the secret that gateway's supervisor has for its worker")] = (
-        None
-    )
     human: Annotated[
         Literal["wait", "nobody"], Field(description="what a turn does that needs a person: `wait` for an answer, or go on with `nobody`")
     ] = "wait"
     graph_url: Annotated[
         SecretUrl | None,
-        Field(description="where puntini's graphs are kept: `bolt://...` or `neo4j://...`; files of its own where it is not set"),
+        Field(description="where property graphs are kept: `bolt://...` or `neo4j://...`; files where it is not set"),
     ] = None
     graph_user: Annotated[str, Field(description="the user at the graph server")] = "neo4j"
     graph_password: Annotated[SecretStr | None, Field(description="the password at the graph server")] = None
@@ -181,47 +210,82 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> tuple[Any, ...]:
-        """Every secret among the settings, in clear: what no event, log line, span or error may show."""
-        return tuple(find_secrets(self))
+        """Every secret among the settings, those of agents that have been read too: what no event, log line, span or error may show."""
+        return tuple(find_secrets([self, *(made for _, made in self._of_agents.values())]))
+
+    def of(self, kind: type[S]) -> S:
+        """Return the settings of an agent. They are read once. Raises SettingsInvalid for a value that cannot be used."""
+        given = {name: value for name, value in (self.model_extra or {}).items() if name in kind.model_fields}
+        known = self._of_agents.get(kind)
+        if known is None or known[0] != given:
+            made = kind.model_construct(**given) if self._is_isolated else _read(kind, given)
+            known = self._of_agents[kind] = (given, made)
+        return cast("S", known[1])
+
+    @classmethod
+    def isolated(cls, **given: Any) -> Settings:
+        """Make settings of the defaults and of what is given. Neither the environment nor the file is read, also not for agents."""
+        made = cls.model_construct(**given)
+        made._is_isolated = True  # noqa: SLF001 - of our own class
+        return made
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Settings:
+        """Refuse a name that is no setting, and read the settings of agents that are given, so that a bad value is found now."""
+        given = self.model_extra or {}
+        unknown = unknown_settings(given)
+        if unknown:
+            known = [name for kind in (Settings, *_subclasses(AgentSettings)) for name in kind.model_fields]
+            close = get_close_matches(unknown[0], known, n=1)
+            raise PydanticCustomError(
+                "unknown_setting",
+                "'{name}' is not a setting{fix}",
+                {"name": unknown[0], "fix": f"; '{close[0]}' is one" if close else ""},
+            )
+        for kind in _subclasses(AgentSettings):
+            if given.keys() & kind.model_fields.keys():
+                self.of(kind)
+        return self
 
     @field_validator(*LIMITS, mode="before")
     @classmethod
     def _read_none(cls, limit: object) -> object:
         return None if isinstance(limit, str) and limit.lower() == "none" else limit
 
-    @field_validator("redact", "analyst_denied")
+    @field_validator("redact")
     @classmethod
-    def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            try:
-                regex.compile(pattern)
-            except regex.error as error:
-                raise ValueError(f"'{pattern}' is not a regular expression: {error}") from error
-        return patterns
+    def _check_redact(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        return check_patterns(patterns)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the constructor, then the environment, then the file."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+def check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is not a regular expression. For validators of settings."""
+    for pattern in patterns:
+        try:
+            regex.compile(pattern)
+        except regex.error as error:
+            raise ValueError(f"'{pattern}' is not a regular expression: {error}") from error
+    return patterns
 
 
 def read_settings(**given: Any) -> Settings:
     """Read the settings; what is given here wins. A bad value is a SettingsInvalid that names the setting."""
+    return _read(Settings, {name: value for name, value in given.items() if value is not None})
+
+
+def _read(kind: type[K], given: Mapping[str, Any]) -> K:
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        return kind(**given)
     except ValidationError as error:
-        wrong = "; ".join(f"'{'.'.join(map(str, e['loc']))}': {e['msg']}" for e in error.errors(include_url=False))
-        raise SettingsInvalid(f"Settings cannot be used: {wrong}.") from error
+        raise SettingsInvalid(f"Settings cannot be used: {'; '.join(map(_reason, error.errors(include_url=False)))}.") from error
     except SettingsError as error:
         raise SettingsInvalid(f'Settings cannot be used: {error}. A list is written as JSON: ["a", "b"].') from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsInvalid(f"'interlock.toml' cannot be read: {error}.") from error
     except RecursionError as error:
         raise SettingsInvalid("Settings cannot be used: a value is nested too deep.") from error
+
+
+def _reason(error: ErrorDetails) -> str:
+    where = ".".join(map(str, error["loc"]))
+    return f"'{where}': {error['msg']}" if where else error["msg"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
-import importlib
 import logging
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import nullcontext, suppress
@@ -39,6 +38,7 @@ from interlock.errors import (
     TurnCancelled,
 )
 from interlock.input import check_characters, check_session, check_sink, check_size, check_text
+from interlock.installed import AGENTS, load_installed
 from interlock.providers.resolver import Providers
 from interlock.reply import Reply
 from interlock.runtime.events import EventQueue
@@ -69,9 +69,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS", "Interlock", "agent_of", "entry_of", "load_agent"]
 
-AGENTS = ("sam", "desk", "analyst", "gateway", "puntini")
-"""The agents that come with Interlock, each a package in interlock.agents."""
-
 MAX_EDGES = 100_000
 """How many edges of a property graph are returned at most."""
 
@@ -80,11 +77,11 @@ _FOLLOWING = 10  # turns that may follow one another without a new input
 
 @functools.cache
 def load_agent(name: str) -> Agent:
-    """Load one of the agents that come with Interlock."""
-    if name not in AGENTS:
-        known = ", ".join(AGENTS)
-        raise AgentUnknown(f"There is no agent '{name}'. There are: {known}. On the command line, one of your own is MODULE:NAME.")
-    return importlib.import_module(f"interlock.agents.{name}").agent
+    """Load one of the agents that are installed."""
+    found = load_installed(name)
+    if not isinstance(found, Agent) or found.name != name:
+        raise AgentUnknown(f"What is installed as agent '{name}' is not an Agent of that name.")
+    return found
 
 
 def agent_of(graph: Graph) -> Agent:
@@ -125,9 +122,11 @@ class Interlock:
         self._bare: dict[int, Agent] = {}
         self._ready: dict[tuple[int, int], tuple[Agent, Graph, _Ready]] = {}
         self._waiting = WaitingTurns(self.settings.folder / "turns")
+        self.redactor = Redactor(self.settings.redact, literals=self.settings.secrets)
+        """Knows every secret of the settings, and of the agents that have been used: also for the log of a program."""
         self._options = TurnOptions(
             limits=Limits(**{name: getattr(self.settings, name) for name in LIMITS}),
-            redactor=Redactor(self.settings.redact, literals=self.settings.secrets),
+            redactor=self.redactor,
         )
 
     async def __aenter__(self) -> Self:
@@ -453,8 +452,15 @@ class Interlock:
             native={name: one for name, one in (native or {}).items() if name in graph.state.fields},
         )
 
+    def _read_settings(self, agent: Agent) -> None:
+        """Read the settings of an agent before anything uses them, so that no secret among them is ever shown."""
+        if agent.settings is not None:
+            self.settings.of(agent.settings)
+            self.redactor.add_secret(list(self.settings.secrets))
+
     def _gate(self, agent: Agent, graph: Graph, *, lets_out: bool = True, inside: tuple[Graph, ...] = ()) -> Gate:
         """Make the gate of a graph, and everything of the graphs that stand behind its capabilities."""
+        self._read_settings(agent)
         behind = self._providers.subgraphs(agent, graph.capabilities)
         inside = (*inside, graph)
         problems = [problem for capability, subgraph in behind.items() for problem in subgraph_problems(graph, capability, subgraph)]

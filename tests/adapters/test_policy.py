@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.adapters.users import RulePolicy
+from interlock.agents.analyst.settings import POLICY
 from interlock.capabilities import Profile
-from interlock.settings import POLICY
 
 RULES = RulePolicy(denied=POLICY, max_characters=32_000, max_retries=2, window=20)
 ACTS = st.sampled_from(["delete all customers", "drop the orders table", "wipe the database", "update all prices to 0", "erase our data"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from interlock import InterlockError, Settings
 from interlock.agents.gateway.classifier import GuardedClassifier, is_veto
+from interlock.agents.gateway.settings import GatewaySettings
 from interlock.capabilities import Model
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable, SettingsInvalid
@@ -21,7 +22,7 @@ from interlock.runtime.events import Event
 from interlock.testing import ScriptedModel
 from tests.support.gateway import BRIDGE, Post, app, call, calls, code, make_files, names
 
-KEYWORDS = Settings().gateway_keywords
+KEYWORDS = Settings().of(GatewaySettings).gateway_keywords
 VETOES = (
     *("respond_admin", "respond_admin.", "`respond_admin`", '"respond_admin"', "RESPOND_ADMIN", " Respond_Admin\n", "**respond_admin**"),
     *("Respond admin", "respond-admin", "respond\\_admin", "label: respond_admin", "I choose respond_admin, not route_bridge."),

@@ -51,6 +51,7 @@ def chat(  # noqa: PLR0917 - the command line's options
     grants: GrantsOption = None,
 ) -> None:
     """Talk to an agent, line by line: its answer as it comes, and the node that it is in. Ctrl-C ends a turn, Ctrl-D the chat."""
+    target(agent)  # before the settings are read: some of them may be its own
     app = open_app(grants, model=model, engine=engine)
     if ":" not in agent:
         entry_of(load_agent(agent), role)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,8 +11,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
-from interlock.cli.target import ModelOption
+from interlock.cli.target import ModelOption, find
 from interlock.doctor import Check, examine
 from interlock.settings import Settings, read_settings
 
@@ -21,20 +23,22 @@ COLOURS = {"ok": "green", "off": "yellow", "broken": "bold red"}
 
 
 def doctor(
+    agent: Annotated[str | None, typer.Argument(help="One of your own that is not installed, as MODULE:NAME: looked at too.")] = None,
     model: ModelOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Tell what is configured, what can be reached, what is missing and how to get it. Exits with 1 where something is broken."""
-    checks = asyncio.run(_look(read_settings(model=model), quiet=as_json))
+    own = () if agent is None else (find(agent),)  # before the settings are read: some of them may be its own
+    checks = asyncio.run(_look(read_settings(model=model), own, quiet=as_json))
     ok = all(check.state != "broken" for check in checks)
     if as_json:
         print_json({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2)
     raise typer.Exit(code=0 if ok else 1)
 
 
-async def _look(settings: Settings, *, quiet: bool) -> list[Check]:
+async def _look(settings: Settings, own: Sequence[Agent], *, quiet: bool) -> list[Check]:
     checks: list[Check] = []
-    async for check in examine(settings):
+    async for check in examine(settings, *own):
         checks.append(check)
         if not quiet:
             _show(check)

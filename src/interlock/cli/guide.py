@@ -109,7 +109,7 @@ class Tour:
 
     def _open(self, settings: Mapping[str, Any], grants: Mapping[type, object]) -> Interlock:
         base = {name: getattr(self._settings, name) for name in Settings.model_fields}
-        return Interlock(Settings(**{**base, **settings}), grants=grants)
+        return Interlock(Settings(**{**base, **(self._settings.model_extra or {}), **settings}), grants=grants)
 
     async def _show(self, play: Play, scene: Scene, turn: Turn, *, node_by_node: bool) -> None:
         """Show one turn: what goes in, what happens on the way, what comes out."""

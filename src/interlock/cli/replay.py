@@ -28,8 +28,8 @@ def replay(  # noqa: PLR0917 - the command line's options
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Take a recorded turn again without model, clock or ids. Exits with 1 where anything comes out differently."""
+    found = None if graph is None else own(graph)  # before the settings are read: some of them may be its own
     app = open_app(grants, engine=engine, model=model)
-    found = None if graph is None else own(graph)
     if resume:
         result = asyncio.run(closing(app, app.resume(file, graph=found)))
         _show_resumed(result, as_json=as_json)

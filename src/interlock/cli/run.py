@@ -56,8 +56,9 @@ def run(  # noqa: PLR0917 - the command line's options
     if as_json and events:
         raise typer.BadParameter("'--json' and '--events' exclude each other: the last event has the result.")
     try:
+        chosen = target(agent)  # before the settings are read: some of them may be its own
         app = open_app(grants, model=model, engine=engine)
-        chosen, limit = target(agent), app.settings.max_input_bytes
+        limit = app.settings.max_input_bytes
         live = Live(console()) if is_terminal() and not as_json and not events else None
         told = _print_event if events else live.hear if live is not None else None
         given = _Given(text=text, file=file, answer=answer, session=session, role=role, record=record, limit=limit)

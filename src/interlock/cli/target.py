@@ -18,7 +18,6 @@ from interlock.contract import Graph
 from interlock.engine import ENGINES
 from interlock.errors import AgentUnknown, ContractError
 from interlock.runtime.observe import configure_logging
-from interlock.runtime.redaction import Redactor
 from interlock.settings import read_settings
 from interlock.wiring import AGENTS, Interlock, agent_of, load_agent
 
@@ -61,9 +60,9 @@ GrantsOption = Annotated[str | None, typer.Option(help="For one of your own: a m
 
 def open_app(grants: str | None = None, **given: Any) -> Interlock:
     """Make the application of one command, with its log on standard error."""
-    settings = read_settings(**given)
-    configure_logging(settings.log_level, Redactor(settings.redact, literals=settings.secrets))
-    return Interlock(settings, grants=None if grants is None else cast("Mapping[type, object]", load(grants, dict)))
+    app = Interlock(read_settings(**given), grants=None if grants is None else cast("Mapping[type, object]", load(grants, dict)))
+    configure_logging(app.settings.log_level, app.redactor)
+    return app
 
 
 async def closing(app: Interlock, work: Awaitable[T]) -> T:

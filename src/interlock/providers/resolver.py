@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.adapters.models.rules import Rules
@@ -91,8 +92,10 @@ class Providers:
             if provider.check is None:
                 continue
             try:
-                async for check in provider.check(self._context(agent)):
-                    yield check
+                context = self._context(agent)
+                async for check in provider.check(context):
+                    redact = context.redactor.text
+                    yield replace(check, found=redact(check.found), fix=redact(check.fix))
             except InterlockError as error:
                 yield Check(what=provider.capabilities[0].__name__, state="broken", found=error.message)
             finally:

@@ -22,7 +22,7 @@ from pydantic import (
 
 from interlock.adapters.models.replies import ReplyLine, Scripted, scripted
 from interlock.errors import SettingsInvalid
-from interlock.settings import Settings
+from interlock.settings import unknown_settings
 from interlock.testing.media import MEDIA
 
 __all__ = ["ANYTHING", "Expected", "Graphed", "Kind", "Scene", "Script", "Turn", "Used", "load_scenes"]
@@ -124,9 +124,9 @@ class Script(Expected):
 
 
 def _check_names(settings: dict[str, Any]) -> dict[str, Any]:
-    unknown = next((name for name in settings if name not in Settings.model_fields), None)
-    if unknown is not None:
-        raise ValueError(f"there is no setting '{unknown}'")
+    unknown = unknown_settings(settings)
+    if unknown:
+        raise ValueError(f"there is no setting '{unknown[0]}'")
     return settings
 
 

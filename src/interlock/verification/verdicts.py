@@ -116,7 +116,7 @@ class EngineLab:
         """Return the application of this number with these settings; it is made once, which takes longer than its turns."""
         key = f"{application} {settings!r}"
         if key not in self._apps:
-            model, made = _Model(), Settings.model_construct(data_dir=self._folder, **settings)
+            model, made = _Model(), Settings.isolated(data_dir=self._folder, **settings)
             self._apps[key] = Interlock(made, grants={Clock: FixedClock(), Ids: _Ids(), Model: model, ModelBackend: model})
         return self._apps[key]
 

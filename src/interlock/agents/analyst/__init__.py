@@ -14,6 +14,7 @@ from interlock.agents.analyst.native import NATIVE
 from interlock.agents.analyst.nodes import is_useful
 from interlock.agents.analyst.offline import AnalystRules
 from interlock.agents.analyst.providers import PROVIDERS
+from interlock.agents.analyst.settings import AnalystSettings
 from interlock.agents.analyst.state import Ai
 from interlock.reply import Reply
 
@@ -54,6 +55,7 @@ agent = Agent(
     partial=_partial,
     native=NATIVE,
     providers=PROVIDERS,
+    settings=AnalystSettings,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

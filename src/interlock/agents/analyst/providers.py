@@ -9,6 +9,7 @@ from pathlib import Path
 from interlock.adapters.tools.functions import FunctionTool
 from interlock.adapters.tools.gateway import Tools
 from interlock.adapters.users import FileProfiles, OpenProfiles, RulePolicy
+from interlock.agents.analyst.settings import AnalystSettings
 from interlock.capabilities import Policy, Profiles, Toolbox, ToolGateway
 from interlock.errors import InterlockError, StoreCorrupt
 from interlock.providers.provider import Check, Context, Provider
@@ -18,12 +19,12 @@ __all__ = ["PROVIDERS"]
 
 
 def _open_profiles(context: Context) -> Profiles:
-    path = context.settings.profiles_path
+    path = context.settings.of(AnalystSettings).profiles_path
     return OpenProfiles() if path is None else FileProfiles(path.expanduser())
 
 
 def _open_policy(context: Context) -> Policy:
-    settings = context.settings
+    settings = context.settings.of(AnalystSettings)
     return RulePolicy(
         denied=settings.analyst_denied,
         max_characters=settings.analyst_characters,
@@ -35,7 +36,7 @@ def _open_policy(context: Context) -> Policy:
 def _open_tools(context: Context) -> Tools:
     from interlock.adapters.tools.warehouses import open_warehouse  # noqa: PLC0415 - takes a while
 
-    settings = context.settings
+    settings = context.settings.of(AnalystSettings)
     warehouse = open_warehouse(
         settings.warehouse,
         folder=context.settings.folder,
@@ -57,7 +58,7 @@ async def _check_tools(context: Context) -> AsyncIterator[Check]:
 
 async def _check_warehouse(context: Context) -> Check:
     """Ask the warehouse for its tables. Demo data that does not exist yet is not made, and damaged demo data is not replaced."""
-    name, demo = context.settings.warehouse, context.settings.folder / "warehouse.duckdb"
+    name, demo = context.settings.of(AnalystSettings).warehouse, context.settings.folder / "warehouse.duckdb"
     is_demo = name == "demo"
     where, fix = (f"demo data in {demo}", "INTERLOCK_WAREHOUSE=duckdb:PATH or bigquery:PROJECT.DATASET") if is_demo else (name, "")
     if is_demo and not demo.exists():
@@ -78,7 +79,7 @@ def _ask_warehouse(context: Context, demo: Path | None) -> None:
     from interlock.adapters.tools.warehouse_demo import DATASET  # noqa: PLC0415 - likewise
     from interlock.adapters.tools.warehouses import open_warehouse  # noqa: PLC0415 - likewise
 
-    settings, folder, seconds = context.settings, context.settings.folder, context.settings.tool_seconds
+    settings, folder, seconds = context.settings.of(AnalystSettings), context.settings.folder, context.settings.tool_seconds
     opened = (
         open_warehouse(settings.warehouse, folder=folder, timeout_s=seconds, max_bytes_billed=settings.warehouse_bytes)
         if demo is None

@@ -13,6 +13,7 @@ from interlock.agents.desk.offline import DeskRules
 from interlock.agents.desk.providers import PROVIDERS
 from interlock.agents.desk.roles import GIVEN_UP
 from interlock.agents.desk.session import SessionState
+from interlock.agents.desk.settings import DeskSettings
 from interlock.errors import InputSchema
 from interlock.reply import Reply
 
@@ -49,6 +50,7 @@ agent = Agent(
     pauses=True,
     abort=GIVEN_UP,
     providers=PROVIDERS,
+    settings=DeskSettings,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

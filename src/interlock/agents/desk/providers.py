@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from interlock.adapters.tools.gateway import Tools
+from interlock.agents.desk.settings import DeskSettings
 from interlock.capabilities import Toolbox, ToolGateway
 from interlock.providers.provider import Check, Context, Provider
 from interlock.providers.tools import check_tools, open_tools
@@ -13,7 +14,7 @@ __all__ = ["PROVIDERS"]
 
 
 def _open_tools(context: Context) -> Tools:
-    settings = context.settings
+    settings = context.settings.of(DeskSettings)
     return open_tools(
         context,
         allowed={"sales": settings.sales_tools, "support": settings.support_tools},

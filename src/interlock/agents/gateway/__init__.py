@@ -11,6 +11,7 @@ from interlock.agents.gateway.graph import SUBGRAPHS, admin_graph, user_graph
 from interlock.agents.gateway.invariants import INVARIANTS
 from interlock.agents.gateway.offline import GatewayRules
 from interlock.agents.gateway.providers import PROVIDERS
+from interlock.agents.gateway.settings import GatewaySettings
 from interlock.reply import Reply
 
 __all__ = ["agent"]
@@ -33,6 +34,7 @@ agent = Agent(
     offline=GatewayRules(),
     subgraphs=SUBGRAPHS,
     providers=PROVIDERS,
+    settings=GatewaySettings,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

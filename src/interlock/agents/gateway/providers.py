@@ -10,6 +10,7 @@ from interlock.adapters.vaults import SettingsVault
 from interlock.agents.gateway.classifier import PROMPTS, GuardedClassifier
 from interlock.agents.gateway.demo import open_base
 from interlock.agents.gateway.roles import AdminWorker, Classifier, DocsWorker, Vault
+from interlock.agents.gateway.settings import GatewaySettings
 from interlock.capabilities import Model
 from interlock.capabilities.files import FileTools
 from interlock.errors import InterlockError
@@ -24,11 +25,11 @@ Side = Literal["admin", "docs"]
 
 
 def _open_classifier(context: Context) -> GuardedClassifier:
-    return GuardedClassifier(context.settings.gateway_keywords)
+    return GuardedClassifier(context.settings.of(GatewaySettings).gateway_keywords)
 
 
 def _open_vault(context: Context) -> SettingsVault:
-    settings = context.settings
+    settings = context.settings.of(GatewaySettings)
     return SettingsVault(settings.gateway_secrets, reference=settings.gateway_secret_ref)
 
 
@@ -43,7 +44,7 @@ def _open_admin_worker(context: Context) -> DeepWorker:
 
 
 def _open_docs_worker(context: Context) -> DeepWorker:
-    return _open_worker(context, "docs", writable=context.settings.gateway_customer_writes)
+    return _open_worker(context, "docs", writable=context.settings.of(GatewaySettings).gateway_customer_writes)
 
 
 def _open_worker(context: Context, side: Side, *, writable: bool) -> DeepWorker:
@@ -61,7 +62,7 @@ def _open_files(context: Context, side: Side, *, writable: bool) -> Any:
     from interlock.adapters.files.backend import ScopedBackend  # noqa: PLC0415 - takes most of a second
     from interlock.adapters.workers.sealed import SealedScope  # noqa: PLC0415 - likewise
 
-    settings = context.settings
+    settings = context.settings.of(GatewaySettings)
     base = open_base(settings.gateway_path, folder=context.settings.folder / "gateway")
     scope = SealedScope(base / side, writable=writable, max_bytes=settings.gateway_file_bytes)
     context.at_close(lambda: asyncio.to_thread(scope.close))
@@ -70,7 +71,7 @@ def _open_files(context: Context, side: Side, *, writable: bool) -> Any:
 
 async def _check_files(context: Context) -> AsyncIterator[Check]:
     """Look whether the workers have files to work in."""
-    demo, path = context.settings.folder / "gateway", context.settings.gateway_path
+    demo, path = context.settings.folder / "gateway", context.settings.of(GatewaySettings).gateway_path
     if path is None:
         made = "" if demo.exists() else " (made when they are needed)"
         fix = "INTERLOCK_GATEWAY_PATH=FOLDER with admin and docs"
