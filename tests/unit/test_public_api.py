@@ -45,6 +45,7 @@ SILENT = {  # packages that only say what is in them
     "interlock.adapters.workers",
     "interlock.agents",
     "interlock.agents.desk.nodes",
+    "interlock.providers",
     "interlock.runtime",
     "interlock.verification",
     *(name for name in MODULES if name.startswith("interlock.cli.scaffold.")),  # a user's agent, not ours to offer
