@@ -20,7 +20,7 @@ from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid, ToolError
 from interlock.providers.provider import Check, Context, Provider
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LOGGER, configure
+from interlock.runtime.observe import LOGGER, configure_logging
 from interlock.settings import AgentSettings, read_settings, unknown_settings
 from interlock.wiring import agent_of
 
@@ -176,7 +176,7 @@ async def test_a_secret_of_an_agent_is_shown_nowhere(
     monkeypatch.setenv("INTERLOCK_SHOP_ACCOUNTS", json.dumps({"one": [{"key": f"{KEY}-nested"}]}))
     events: list[Event] = []
     async with Interlock(Settings(engine=engine, log_level="debug")) as app:
-        configure("debug", app.redactor)
+        configure_logging("debug", app.redactor)
         result = await app.run(shop, text, on_event=events.append)
     log = logged()
     assert "[redacted]" in json.dumps(events)
