@@ -22,23 +22,23 @@ from typing_extensions import TypedDict
 from interlock import Interlock, Settings
 from interlock.adapters.models.stub import StubModel
 from interlock.agents.analyst.plan import PlannerDecision, Summary
-from interlock.capabilities import Decision, Message, Model, Piece, Tool
+from interlock.capabilities import Chunk, Decision, Message, Model, Tool
 from interlock.runtime.events import Event
 
 T = TypeVar("T", bound=BaseModel)
 TOKENS, NATIVE_TOKENS, ROUNDS = 1000, 200, 25
 TURNS, YOUNG, SAID = 500, 20, "x" * 399 + " "
-PIECES = tuple(Piece(text=f" word{number}") for number in range(TOKENS))
+PIECES = tuple(Chunk(text=f" word{number}") for number in range(TOKENS))
 
 
 class InstantModel(StubModel):
     """Plans what it is made with, and answers with pieces that are there at once."""
 
-    def __init__(self, pieces: Sequence[Piece], calls: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(self, pieces: Sequence[Chunk], calls: Sequence[dict[str, Any]] = ()) -> None:
         self._pieces = pieces
         self._calls = calls
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         del messages, tools
         for piece in self._pieces:
             yield piece
@@ -141,7 +141,7 @@ async def _tools(folder: Path) -> list[Figure]:
 async def _growth(folder: Path) -> list[Figure]:
     """Take 500 turns of 2 x 400 characters on SQLite, and the same by a hand-written graph whose messages are added up."""
     settings = Settings.model_validate({"engine": "direct", "data_dir": folder})
-    async with Interlock(settings, grants={Model: InstantModel([Piece(text=SAID)])}) as app:
+    async with Interlock(settings, grants={Model: InstantModel([Chunk(text=SAID)])}) as app:
         grows = await _turns(lambda thread: app.run("analyst", SAID.strip(), session=thread))
     figures = [
         at_most(f"{TURNS} turns of 2 x 400 characters on SQLite", _size(folder, "sessions.sqlite"), 10, "MB"),

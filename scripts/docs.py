@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from interlock import Settings
 from interlock.adapters.drawing import draw
 from interlock.cli import app
-from interlock.contract.draw import markdown, mermaid
-from interlock.contract.shapes import render
+from interlock.contract.render import markdown, mermaid
+from interlock.contract.type_hints import format_type
 from interlock.errors import InterlockError
 from interlock.wiring import AGENTS, load_agent
 
@@ -125,7 +125,7 @@ def row(name: str, field: FieldInfo) -> list[str]:
     """Write the line of a setting."""
     variable = f"{Settings.model_config.get('env_prefix', '')}{name}".upper()
     default = field.get_default(call_default_factory=True, validated_data={})
-    kind = render(field.annotation).replace("|", "\\|")
+    kind = format_type(field.annotation).replace("|", "\\|")
     shown = "its own list" if isinstance(default, tuple) else f"`{default}`"  # patterns are too long for a table
     return [f"`{name}`", f"`{variable}`", f"`{kind}`", shown, field.description or ""]
 

@@ -491,7 +491,7 @@ class Interlock:
             graph = entry_of(chosen, role)
             session = turn if session is None else check_session(session)
             given = self._checked(given, may_be_empty=chosen.answers_empty)
-            values = graph.state.admit(chosen.admit(given, session) if chosen.admit is not None else _named(graph, given))
+            values = graph.state.parse_input(chosen.admit(given, session) if chosen.admit is not None else _named(graph, given))
             missing = next((name for name in graph.needs if name not in values and name not in chosen.keeps), None)
             if missing is not None:
                 raise InputSchema(f"Field '{missing}' is missing. Fix: pass it; graph '{graph.name}' cannot begin without it.")

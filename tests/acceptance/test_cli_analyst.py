@@ -25,7 +25,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from interlock.capabilities import Model, Piece
+from interlock.capabilities import Model, Chunk
 from interlock.testing import ScriptedModel
 
 
@@ -44,11 +44,11 @@ class Waiting(ScriptedModel):
     """Says the first half, and the second when it is told to."""
 
     async def stream(self, messages, *, tools=()):
-        yield Piece(text="The first half, ")
+        yield Chunk(text="The first half, ")
         while not Path("go-on").exists():
             await asyncio.sleep(0.02)
-        yield Piece(text="and\\n| a | b |\\n|---|---|\\n| x | 1 |\\n")
-        yield Piece(text="the end.")
+        yield Chunk(text="and\\n| a | b |\\n|---|---|\\n| x | 1 |\\n")
+        yield Chunk(text="the end.")
 
 
 grants = {Model: Waiting({"next_step": "generate"})}

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.adapters.drawing import draw
 from interlock.agents.sam.graph import sam
-from interlock.contract.draw import as_data, markdown, mermaid
+from interlock.contract.render import as_data, markdown, mermaid
 
 Command = Callable[..., CompletedProcess[str]]
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from interlock import TurnResult
 from interlock.agents.analyst.plan import PlannerDecision, Summary
-from interlock.capabilities import Decision, Message, Model, ModelReply, Piece, Tool, Usage
+from interlock.capabilities import Chunk, Decision, Message, Model, ModelReply, Tool, Usage
 from interlock.engine import EngineName
 from interlock.errors import ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 from interlock.testing import ScriptedModel
@@ -60,12 +60,12 @@ class Counted:
         plan = self._plans.pop(0) if len(self._plans) > 1 else self._plans[0]
         return Decision(value=schema.model_validate(plan), usage=Usage(input_tokens=1000, output_tokens=1))
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         self.calls.append("generator")
         for piece in self._answer:
-            yield Piece(text=piece)
+            yield Chunk(text=piece)
         await self._hang("generator")
-        yield Piece(usage=Usage(input_tokens=10000, output_tokens=5))
+        yield Chunk(usage=Usage(input_tokens=10000, output_tokens=5))
 
     async def _hang(self, kind: str) -> None:
         if kind != self._hangs:

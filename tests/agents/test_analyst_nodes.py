@@ -36,7 +36,7 @@ from interlock.agents.analyst.state import (
     came_after,
     marked,
 )
-from interlock.capabilities import Piece, Profile, Tool, ToolRequest, ToolResult, Usage, Verdict
+from interlock.capabilities import Chunk, Profile, Tool, ToolRequest, ToolResult, Usage, Verdict
 from interlock.errors import (
     BudgetExceeded,
     InputEmpty,
@@ -110,7 +110,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
 
-    async def tell(self, name: str, data: dict[str, Any]) -> None:
+    async def emit(self, name: str, data: dict[str, Any]) -> None:
         self.events.append((name, data))
 
 
@@ -757,14 +757,14 @@ async def test_generator_says_what_was_not_found_whatever_the_model_says():
     assert len(asked(model)["failures"]) == 3
 
 
-@pytest.mark.parametrize("said", [[], [""], [" ", "\n"], [Piece(usage=Usage(input_tokens=1))]])
+@pytest.mark.parametrize("said", [[], [""], [" ", "\n"], [Chunk(usage=Usage(input_tokens=1))]])
 async def test_generator_refuses_an_answer_that_says_nothing(said: Any):
     with pytest.raises(ModelOutputInvalid):
         await answer(ScriptedModel(said))
 
 
 async def test_generator_counts_tokens_by_what_the_model_says_else_by_a_guess():
-    told = await answer(ScriptedModel(["Yes", Piece(text=".", usage=Usage(input_tokens=40, output_tokens=2))]))
+    told = await answer(ScriptedModel(["Yes", Chunk(text=".", usage=Usage(input_tokens=40, output_tokens=2))]))
     assert told.tokens_used == 42
     guessed = await answer(ScriptedModel("Yes."))
     assert guessed.tokens_used > 100

@@ -34,7 +34,7 @@ from interlock.agents.analyst import agent
 from interlock.agents.analyst.graph import analyst
 from interlock.agents.analyst.plan import Summary
 from interlock.agents.analyst.state import Human
-from interlock.capabilities import Decision, Message, Model, ModelReply, Piece, Tool
+from interlock.capabilities import Chunk, Decision, Message, Model, ModelReply, Tool
 from interlock.engine import ENGINES, EngineName
 from interlock.engine.serializer import TAG, ClosedSerializer
 from interlock.errors import StateIncompatible
@@ -80,10 +80,10 @@ class Parrot:
         made: dict[str, Any] = {"summary": "They talked."} if schema is Summary else talk()
         return Decision(value=schema.model_validate(made))
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         self.asked += 1
         await asyncio.sleep(0)
-        yield Piece(text=f"Noted {json.loads(messages[-1].text)['question']}".ljust(self._size, "."))
+        yield Chunk(text=f"Noted {json.loads(messages[-1].text)['question']}".ljust(self._size, "."))
         if self._do is not None:
             await self._do()
 
@@ -191,7 +191,7 @@ async def test_a_conversation_that_langgraph_began_is_gone_on_with(url: str, eng
 
 
 other_steps = copy.copy(analyst)
-other_steps.steps = analyst.steps - 1
+other_steps.max_steps = analyst.max_steps - 1
 vars(other_steps).pop("fingerprint", None)  # it is another graph now
 
 

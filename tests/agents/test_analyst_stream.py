@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
-from interlock.capabilities import Message, Model, Piece, Tool
+from interlock.capabilities import Chunk, Message, Model, Tool
 from interlock.engine import EngineName
 from interlock.errors import ModelTimeout, ModelUnavailable
 from interlock.runtime.events import Event
@@ -50,12 +50,12 @@ class Pausing(ScriptedModel):
         self.go_on = asyncio.Event()
         self.is_done = self.is_closed = False
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         try:
-            yield Piece(text=self._pieces[0])
+            yield Chunk(text=self._pieces[0])
             await self.go_on.wait()
             for piece in self._pieces[1:]:
-                yield Piece(text=piece)
+                yield Chunk(text=piece)
             self.is_done = True
         finally:
             self.is_closed = True

@@ -189,8 +189,8 @@ def test_the_sides_share_neither_node_nor_capability():
 
 
 def test_a_caller_sets_one_field_on_either_side():
-    assert (admin_graph.state.takes, admin_graph.state.takes_inside) == (("admin_input",), ())
-    assert (user_graph.state.takes, user_graph.state.takes_inside) == (("user_input",), ("bridge_input", "origin"))
+    assert (admin_graph.state.takes, admin_graph.state.takes_from_parent) == (("admin_input",), ())
+    assert (user_graph.state.takes, user_graph.state.takes_from_parent) == (("user_input",), ("bridge_input", "origin"))
 
 
 def test_no_state_has_room_for_the_secret():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from interlock import Interlock, Settings
 from interlock.agents.puntini.offline import PuntiniRules
-from interlock.capabilities import Model, Patience
+from interlock.capabilities import Model, Timer
 from interlock.capabilities.graph_store import GraphStore
 from tests.support.amount import EXAMPLES
 from tests.support.local import crossed, local_model
@@ -40,7 +40,7 @@ async def test_fifty_goals_all_end_typed_and_the_first_are_a_real_models(tmp_pat
     try:
         async with (
             local_model(PuntiniRules(), max_tokens=12) as model,
-            Interlock(settings, grants={Model: model, GraphStore: store, Patience: Waited()}) as app,
+            Interlock(settings, grants={Model: model, GraphStore: store, Timer: Waited()}) as app,
         ):
             for number, text in enumerate(crossed(FORMS, SUBJECTS)):
                 session = f"local{number % 3}"

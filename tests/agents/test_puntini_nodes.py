@@ -481,7 +481,7 @@ async def test_a_step_that_failed_may_be_tried_so_often():
 
 async def diagnosed(*failures: Failure, retry_count: int | None = None) -> tuple[Retry | GiveUp, list[float]]:
     waited = Waited()
-    return await diagnose(failures, len(failures) if retry_count is None else retry_count, patience=waited), waited.seconds
+    return await diagnose(failures, len(failures) if retry_count is None else retry_count, timer=waited), waited.seconds
 
 
 @pytest.mark.parametrize("code", ["tool_input_invalid", "not_found", "query_denied", "node_has_edges"])

@@ -6,7 +6,7 @@ import pytest
 
 from interlock import Interlock
 from interlock.agents.sam.graph import sam
-from interlock.contract.draw import as_data
+from interlock.contract.render import as_data
 from interlock.wiring import load_agent
 
 IDENTITY = {"conversation_id", "trace_id", "created_at"}
@@ -124,7 +124,7 @@ def test_a_caller_may_set_the_input_and_the_ids_and_gets_the_response():
 
 
 def test_a_turn_that_succeeds_and_one_that_fails_late_fit_into_the_step_budget():
-    assert sam.steps == 10
+    assert sam.max_steps == 10
 
 
 def test_sam_is_found_by_its_name():

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from interlock import Interlock, Settings
 from interlock.agents.puntini.spec import Done
-from interlock.capabilities import Patience
+from interlock.capabilities import Timer
 from interlock.capabilities.graph_store import GraphStore
 from interlock.engine import EngineName
 from interlock.testing.play import Play, Stage
@@ -46,7 +46,7 @@ class Theatre:
             def open_app(settings: Mapping[str, Any], grants: Mapping[type, object]) -> Interlock:
                 if agent == "desk":
                     return Interlock(self.desk.settings(engine, **settings), grants=grants)
-                more = {GraphStore: self.graphs(graphs), Patience: Waited()} if graphs else {}
+                more = {GraphStore: self.graphs(graphs), Timer: Waited()} if graphs else {}
                 return Interlock(Settings(engine=engine, data_dir=folder, **settings), grants={**grants, **more})
 
             self._stages[key] = Stage(open_app)

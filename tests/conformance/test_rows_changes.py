@@ -52,8 +52,8 @@ def sketches() -> dict[str, Sketch]:
         name: Sketch(
             reads={read.field.name: resolved(name, node.run.__annotations__[read.field.name]) for read in node.reads},
             grants={grant.parameter: grant.capability for grant in node.grants},
-            outcomes={ending.name: dict(ending.fields) for ending in node.endings},
-            goes={ending.name: ending.target for ending in node.endings},
+            outcomes={ending.name: dict(ending.fields) for ending in node.transitions},
+            goes={ending.name: ending.target for ending in node.transitions},
         )
         for name, node in sam.nodes.items()
     }
@@ -94,7 +94,9 @@ def build(change: Change, **options: Any) -> Graph:
     ]
     settings: dict[str, Any] = {"entry": sam.entry, "forbids": sam.forbids, **options}
     entry = tasks[settings.pop("entry")]
-    return Graph("sam", state=AgentState, entry=entry, nodes=rows, takes=sam.state.takes, gives="response", steps=sam.steps, **settings)
+    return Graph(
+        "sam", state=AgentState, entry=entry, nodes=rows, takes=sam.state.takes, gives="response", max_steps=sam.max_steps, **settings
+    )
 
 
 def found(change: Change, **options: Any) -> list[str]:
@@ -209,7 +211,7 @@ def test_a_read_that_is_removed_is_named(name: str, field: str):
 @pytest.mark.parametrize("name", NODES)
 def test_a_read_that_is_added_is_named(name: str):
     # A field that has no value yet at some node could not be read there: that graph is not built at all.
-    readable = [field for field, declared in sam.state.fields.items() if declared.start is not None or field in sam.state.takes]
+    readable = [field for field, declared in sam.state.fields.items() if declared.initial is not None or field in sam.state.takes]
     field = next(field for field in readable if field not in sketches()[name].reads)
     hint = sam.state.fields[field].hint
     assert found(lambda plan: plan[name].reads.update({field: hint})) == [only_rows(name, "may read", field)]

@@ -17,8 +17,8 @@ from interlock.agents.sam import invariants
 from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import AgentState
 from interlock.capabilities import Memory
-from interlock.contract.draw import mermaid
 from interlock.contract.node import Node, Row
+from interlock.contract.render import mermaid
 from interlock.engine import RunNode, langgraph
 from interlock.engine.direct import DirectGraph
 from interlock.reply import Fault
@@ -190,7 +190,7 @@ async def test_an_invariant_that_is_broken_on_one_engine_is_found_and_told(check
 def sam_with(**options: Any) -> Graph:
     """Build sam again with other options."""
     rows = [
-        Row(node.run, {ending.outcome: sam.nodes[ending.target].run if ending.target else END for ending in node.endings})
+        Row(node.run, {ending.outcome: sam.nodes[ending.target].run if ending.target else END for ending in node.transitions})
         for node in sam.nodes.values()
     ]
     entry = sam.nodes[sam.entry].run
@@ -267,7 +267,7 @@ async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pyte
 
         async def run(state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Command[str]:
             command = await real(state, runtime, config)
-            return Command(update=command.update, goto=node.endings[taken].target or "__end__")
+            return Command(update=command.update, goto=node.transitions[taken].target or "__end__")
 
         return run
 

@@ -24,12 +24,12 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, node
 from interlock.capabilities import (
+    Chunk,
     Message,
     Model,
     ModelBackend,
     ModelRequest,
     ModelResponse,
-    Piece,
     Progress,
     Tool,
     ToolCall,
@@ -66,7 +66,7 @@ class Answered(Outcome):
 
 
 async def look_up(question: str, *, tools: ToolGateway, progress: Progress) -> Found:
-    await progress.tell("looking", {"for": question})
+    await progress.emit("looking", {"for": question})
     result = await tools.run("shop", ToolRequest(tool="stock.query", args={"query": question}))
     return Found(found=str(result.result))
 
@@ -90,12 +90,12 @@ talk = Graph(
 class Speaker(ScriptedModel):
     """A model that says its pieces one by one, and then waits, for ever if it has to."""
 
-    def __init__(self, *pieces: Piece | str | Exception, waits: bool = False) -> None:
+    def __init__(self, *pieces: Chunk | str | Exception, waits: bool = False) -> None:
         super().__init__(list(pieces))
         self.waits = waits
         self.stopped = asyncio.Event()
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         try:
             async for piece in super().stream(messages, tools=tools):
                 yield piece
@@ -121,7 +121,7 @@ class Shop:
 
 
 class Quiet:
-    async def tell(self, name: str, data: dict[str, Any]) -> None:
+    async def emit(self, name: str, data: dict[str, Any]) -> None:
         pass
 
 
@@ -252,7 +252,7 @@ async def test_what_comes_with_a_reply_comes_with_its_message():
     wanted = ToolCall(id="call-1", name="stock.query", arguments={"query": "oak"})
     other = ToolCall(id="call-2", name="stock.query", arguments={})
     usage = Usage(input_tokens=7, output_tokens=5)
-    model = Speaker("Let me see.", Piece(calls=(wanted,)), Piece(calls=(other,), model="tiny", usage=usage))
+    model = Speaker("Let me see.", Chunk(calls=(wanted,)), Chunk(calls=(other,), model="tiny", usage=usage))
     *_, one, two, three, answered = inside(await native_events(compiled(model), HELLO))
     whole = answered["data"]["output"]
     assert [part["index"] for piece in (two, three) for part in piece["data"]["chunk"].tool_call_chunks] == [0, 1]
@@ -268,7 +268,7 @@ async def test_what_comes_with_a_reply_comes_with_its_message():
 
 
 async def test_a_number_too_long_to_be_written_does_not_end_a_run_that_is_listened_to():
-    model = Speaker("Well.", Piece(calls=(ToolCall(id="1", name="count", arguments={"to": 10**5000}),)))
+    model = Speaker("Well.", Chunk(calls=(ToolCall(id="1", name="count", arguments={"to": 10**5000}),)))
     events = await native_events(compiled(model), HELLO)
     assert events[-1]["data"]["output"]["answer"] == "Well."
     assert inside(events)[-1]["data"]["output"].tool_calls[0]["args"] == {"to": 10**5000}
@@ -394,10 +394,10 @@ async def test_calls_that_a_node_makes_at_once_are_told_apart():
         return Answered(answer="|".join(await asyncio.gather(ask("a"), ask("b"))))
 
     class Echo(ScriptedModel):
-        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
             for number in range(3):
                 await asyncio.sleep(0)
-                yield Piece(text=f"{messages[0].text}{number}")
+                yield Chunk(text=f"{messages[0].text}{number}")
 
     graph = Graph("both", state=Talk, entry=both, nodes=[node(both, goes={Answered: END})], takes=["question"], gives="answer")
     events = inside(await native_events(Interlock(grants={Model: Echo()}).langgraph(graph), HELLO))
@@ -413,10 +413,10 @@ async def test_calls_that_a_node_makes_at_once_are_told_apart():
 
 async def test_runs_that_are_listened_to_at_once_do_not_mix():
     class Mirror(ScriptedModel):
-        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
             for _ in range(5):
                 await asyncio.sleep(0)
-                yield Piece(text=f"{messages[-1].text};")
+                yield Chunk(text=f"{messages[-1].text};")
 
     graph = compiled(Mirror())
     heard = await asyncio.gather(*(native_events(graph, {"question": f"q{number}"}) for number in range(20)))

@@ -220,7 +220,9 @@ def build(plan: Plan) -> Graph:
         )
         for i, place in enumerate(plan.places)
     ]
-    return Graph("made", state=state_class(plan), entry=tasks[0], nodes=rows, steps=shortest(plan.places) + plan.slack, takes=plan.fields)
+    return Graph(
+        "made", state=state_class(plan), entry=tasks[0], nodes=rows, max_steps=shortest(plan.places) + plan.slack, takes=plan.fields
+    )
 
 
 async def take(graph: Graph, given: dict[str, Any], engine: EngineName) -> tuple[TurnResult, list[Event]]:
@@ -237,7 +239,7 @@ def follows(graph: Graph, result: TurnResult) -> None:
         transitions.pop()
     assert set(transitions) <= {(source, target) for source, _, target in graph.edges}
     assert result.path[0] == graph.entry
-    assert len(result.path) <= graph.steps
+    assert len(result.path) <= graph.max_steps
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])

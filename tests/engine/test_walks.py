@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from interlock import END, Graph, Outcome, node
-from interlock.contract.node import Node, Step
+from interlock.contract.node import Node, StepResult
 from interlock.engine.direct import DirectGraph
 from interlock.engine.langgraph import LangGraphGraph
 
@@ -34,11 +34,11 @@ async def write(page: str | None) -> Written:
 diary = Graph("diary", state=Diary, entry=write, nodes=[node(write, goes={Written: END})], takes=["page"])
 
 
-async def run_node(taken: Node, state: Mapping[str, Any]) -> Step:
-    return taken.settle(await taken.run(*taken.read(state)))
+async def run_node(taken: Node, state: Mapping[str, Any]) -> StepResult:
+    return taken.validate_outcome(await taken.run(*taken.read(state)))
 
 
-async def loose(taken: Node, state: Mapping[str, Any], *_: object) -> Step:
+async def loose(taken: Node, state: Mapping[str, Any], *_: object) -> StepResult:
     return await run_node(taken, state)
 
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import BaseModel
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.capabilities import Clock, Decision, Ids, Message, Model, ModelReply, Piece, Tool, ToolCall
+from interlock.capabilities import Chunk, Clock, Decision, Ids, Message, Model, ModelReply, Tool, ToolCall
 from interlock.engine import ENGINES, EngineName
 from interlock.runtime.events import Event
 from interlock.runtime.observe import LogFormatter
@@ -155,9 +155,9 @@ class Obedient:
         said = [rest for kind, rest in commands if kind == "SAY"]
         return ModelReply(text="\n".join(["I have read:", *heard, *said]), model="obedient")
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         said = await self.reply(messages, tools=tools)
-        yield Piece(text=said.text, calls=said.calls)
+        yield Chunk(text=said.text, calls=said.calls)
 
     async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
         raise NotImplementedError

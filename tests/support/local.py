@@ -14,7 +14,7 @@ from interlock import Interlock
 from interlock.adapters.models.local import open_local
 from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.rules import Rules
-from interlock.capabilities import Decision, Message, ModelReply, Piece, Tool
+from interlock.capabilities import Chunk, Decision, Message, ModelReply, Tool
 from interlock.testing import SwitchedModel
 
 T = TypeVar("T", bound=BaseModel)
@@ -45,7 +45,7 @@ class PartlyByRule(SwitchedModel):
         self.asked += 1
         return await super().reply(messages, tools=tools, schema=schema)
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         self.asked += 1
         async for piece in super().stream(messages, tools=tools):
             yield piece

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from interlock import Interlock, Settings, TurnResult
 from interlock.adapters.graphs.bolt import open_bolt
 from interlock.adapters.graphs.ladybug import open_ladybug
-from interlock.capabilities import Clock, Ids, Model, Patience
+from interlock.capabilities import Clock, Ids, Model, Timer
 from interlock.capabilities.graph_store import Change, Changed, Edge, GraphStore, Node, NodeRef, Rows
 from interlock.engine import EngineName
 from interlock.errors import StoreUnavailable
@@ -167,7 +167,7 @@ class Desk:
             Clock: FixedClock(),
             Ids: CountingIds(f"turn-{next(NUMBERS)}"),
             GraphStore: self.store,
-            Patience: self.waited,
+            Timer: self.waited,
             **(grants or {}),
         }
         if replies:

@@ -125,7 +125,7 @@ mid_graph = Graph(
     nodes=[node(begin, goes={Begun: descend}), node(descend, goes={Done: END})],
     takes=["text"],
     gives="out",
-    steps=2,
+    max_steps=2,
 )
 top_graph = Graph(
     "top",
@@ -134,7 +134,7 @@ top_graph = Graph(
     nodes=[node(enter, goes={Begun: leave}), node(leave, goes={Done: END})],
     takes=["text"],
     gives="out",
-    steps=2,
+    max_steps=2,
 )
 PATH = ("enter", "enter/begin", "enter/descend", "enter/descend/pick", "enter/descend/polish", "leave")
 

@@ -76,7 +76,7 @@ tickets = Graph(
     ],
     takes=["text"],
     gives="kind",
-    steps=10,
+    max_steps=10,
     forbids=[Ids],
 )
 on_a_typed_dict = Graph("tickets", state=TicketDict, entry=close_ticket, nodes=[node(close_ticket, goes={Unclear: END})])

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from interlock.adapters.models.rules import in_pieces
-from interlock.capabilities.model import ModelReply, Piece
+from interlock.capabilities.model import Chunk, ModelReply
 
-__all__ = ["EventProgress", "PlainSpeech", "SystemClock", "SystemIds", "SystemPatience"]
+__all__ = ["EventProgress", "PlainSpeech", "SystemClock", "SystemIds", "SystemTimer"]
 
 
 class SystemClock:
@@ -31,10 +31,10 @@ class SystemIds:
         return os.urandom(16).hex()
 
 
-class SystemPatience:
+class SystemTimer:
     """Waits by the machine's time."""
 
-    async def wait(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Let so much time pass."""
         await asyncio.sleep(seconds)
 
@@ -42,14 +42,14 @@ class SystemPatience:
 class EventProgress:
     """Has nothing to do: a call of it is an event, which the gate sends."""
 
-    async def tell(self, name: str, data: dict[str, JsonValue]) -> None:
+    async def emit(self, name: str, data: dict[str, JsonValue]) -> None:
         """Tell whoever listens."""
 
 
 class PlainSpeech:
     """Says a text word by word."""
 
-    async def say(self, text: str) -> AsyncIterator[Piece]:
+    async def say(self, text: str) -> AsyncIterator[Chunk]:
         """Say a text."""
         for piece in in_pieces(ModelReply(text=text)):
             yield piece

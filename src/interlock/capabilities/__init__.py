@@ -7,17 +7,18 @@ from interlock.capabilities.human import Human, Question
 from interlock.capabilities.ids import Ids
 from interlock.capabilities.media import Images, Transcriber
 from interlock.capabilities.memory import Memory, MemoryReader, MemoryWriter
-from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool, ToolCall, Usage
-from interlock.capabilities.patience import Patience
+from interlock.capabilities.model import Chunk, Decision, Message, Model, ModelReply, Tool, ToolCall, Usage
 from interlock.capabilities.policy import Policy, Verdict
 from interlock.capabilities.profiles import Profile, Profiles
 from interlock.capabilities.progress import Progress
 from interlock.capabilities.sessions import SessionReader, SessionStore, SessionWriter
 from interlock.capabilities.speech import Speech
+from interlock.capabilities.timer import Timer
 from interlock.capabilities.tools import Toolbox, ToolGateway, ToolRequest, ToolResult
 
 __all__ = [
     "Capability",
+    "Chunk",
     "Clock",
     "Decision",
     "Human",
@@ -32,8 +33,6 @@ __all__ = [
     "ModelReply",
     "ModelRequest",
     "ModelResponse",
-    "Patience",
-    "Piece",
     "Policy",
     "Profile",
     "Profiles",
@@ -43,6 +42,7 @@ __all__ = [
     "SessionStore",
     "SessionWriter",
     "Speech",
+    "Timer",
     "Tool",
     "ToolCall",
     "ToolGateway",

@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 
 from interlock.capabilities.capability import Capability, emits
 
-__all__ = ["Decision", "Message", "Model", "ModelReply", "Piece", "Role", "Tool", "ToolCall", "Usage", "joined"]
+__all__ = ["Chunk", "Decision", "Message", "Model", "ModelReply", "Role", "Tool", "ToolCall", "Usage", "join_chunks"]
 
 Role = Literal["system", "user", "assistant", "tool"]
 T = TypeVar("T", bound=BaseModel)
@@ -70,8 +70,8 @@ class ModelReply:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
-    """A part of a reply that comes in pieces: the text since the last one. Calls and usage come with the last."""
+class Chunk:
+    """A part of a reply that comes in chunks: the text since the last one. Calls and usage come with the last."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -100,8 +100,8 @@ class Model(Capability, Protocol):
         ...
 
     @emits("chat_model")
-    def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
-        """Answer piece by piece: `async for piece in model.stream(...)`."""
+    def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
+        """Answer chunk by chunk: `async for chunk in model.stream(...)`."""
         ...
 
     @emits("chat_model")
@@ -110,14 +110,14 @@ class Model(Capability, Protocol):
         ...
 
 
-def joined(pieces: Iterable[Piece]) -> ModelReply:
-    """Put the pieces of a reply together."""
+def join_chunks(chunks: Iterable[Chunk]) -> ModelReply:
+    """Put the chunks of a reply together."""
     text: list[str] = []
     calls: list[ToolCall] = []
     model, usage = "", None
-    for piece in pieces:
-        text.append(piece.text)
-        calls.extend(piece.calls)
-        model = piece.model or model
-        usage = piece.usage or usage
+    for chunk in chunks:
+        text.append(chunk.text)
+        calls.extend(chunk.calls)
+        model = chunk.model or model
+        usage = chunk.usage or usage
     return ModelReply(text="".join(text), calls=tuple(calls), model=model, usage=usage)

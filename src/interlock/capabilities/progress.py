@@ -15,6 +15,6 @@ class Progress(Capability, Protocol):
     """Tells whoever listens how the turn gets on. It changes nothing."""
 
     @emits("custom")
-    async def tell(self, name: str, data: dict[str, JsonValue]) -> None:
+    async def emit(self, name: str, data: dict[str, JsonValue]) -> None:
         """Send an `on_custom_event` of this name."""
         ...

@@ -13,8 +13,8 @@ from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import AgentArgument, find
 from interlock.contract import Graph
-from interlock.contract.draw import COLUMNS, as_data, cells, markdown, mermaid
-from interlock.contract.shapes import render
+from interlock.contract.render import COLUMNS, as_data, cells, markdown, mermaid
+from interlock.contract.type_hints import format_type
 
 __all__ = ["show"]
 
@@ -63,7 +63,7 @@ def _show_behind(agent: Agent) -> None:
 def _draw(graph: Graph) -> None:
     screen = console()
     takes, gives = ", ".join(graph.state.takes) or "nothing", graph.gives or "the whole state"
-    screen.print(f"[bold]{graph.name}[/]  takes {takes}; gives {gives}; at most {graph.steps} steps")
+    screen.print(f"[bold]{graph.name}[/]  takes {takes}; gives {gives}; at most {graph.max_steps} steps")
     for node in graph.nodes.values():
         screen.print(f"\n[bold cyan]{node.name}[/]  [dim]{escape(node.summary)}[/]")
         contract = _grid()
@@ -74,7 +74,7 @@ def _draw(graph: Graph) -> None:
     screen.print("\n[bold]state[/]")
     fields = _grid()
     for name, field in graph.state.fields.items():
-        fields.add_row(f"  {name}", escape(render(field.hint)), f"[dim]{', '.join(label.name for label in field.labels)}[/]")
+        fields.add_row(f"  {name}", escape(format_type(field.hint)), f"[dim]{', '.join(label.name for label in field.labels)}[/]")
     screen.print(fields)
     screen.print("\n[dim]field?: only whether it has a value. branch: it has one way on, whatever it finds.[/]")
 

@@ -1,7 +1,7 @@
 """Copies of values that are known to be of their declared types, as those of the state are: made at every step, so made fast.
 
-`detached` in values.py copies anything, and finds out on the way what it is. Here that is read off the type, once, and
-written down as Python, as dataclasses write __init__. Wherever a value turns out to be something else, `detached` copies it.
+`deep_copy` in values.py copies anything, and finds out on the way what it is. Here that is read off the type, once, and
+written down as Python, as dataclasses write __init__. Wherever a value turns out to be something else, `deep_copy` copies it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from interlock.contract.shapes import hints, peel
-from interlock.contract.values import ATOMS, detached, immutable, is_plain_model
+from interlock.contract.type_hints import resolve_hints, unwrap_annotated
+from interlock.contract.values import ATOMS, deep_copy, immutable, is_plain_model
 
 __all__ = ["copier"]
 
-_NAMES: dict[str, Any] = {"atoms": ATOMS, "detached": detached, "new": object.__new__, "set_attribute": object.__setattr__}
+_NAMES: dict[str, Any] = {"atoms": ATOMS, "detached": deep_copy, "new": object.__new__, "set_attribute": object.__setattr__}
 """What the functions that are written here can name: one another too."""
 
 _SLOTS = ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
@@ -47,25 +47,25 @@ def _copy(hint: Any) -> str:
     origin, args = get_origin(hint), get_args(hint)
     if origin is list:
         made = "item.copy()" if immutable(args[0]) else f"[{_copy(args[0])} for item in item] if item else []"
-        return f"(({made}) if item.__class__ is list else detached(item))"
+        return f"(({made}) if item.__class__ is list else deep_copy(item))"
     if origin is dict and immutable(args[0]):
         made = "item.copy()" if immutable(args[1]) else f"{{key: {_copy(args[1])} for key, item in item.items()}} if item else {{}}"
-        return f"(({made}) if item.__class__ is dict else detached(item))"
+        return f"(({made}) if item.__class__ is dict else deep_copy(item))"
     if origin is tuple and args[1:] == (Ellipsis,):
         # All parts are the same objects where none of them can change: then so is the whole.
-        return f"(item and copy_tuple(item, [{_copy(args[0])} for item in item]) if item.__class__ is tuple else detached(item))"
+        return f"(item and copy_tuple(item, [{_copy(args[0])} for item in item]) if item.__class__ is tuple else deep_copy(item))"
     if _is_copied_by_fields(hint):
         return f"(None if item is None else {_record(hint)}(item))"
-    return "(item if item.__class__ in atoms else detached(item))"
+    return "(item if item.__class__ in atoms else deep_copy(item))"
 
 
 def _only_changeable(hint: Any) -> Any:
     """Return the one part of a union that can be changed, if there is one: whatever is something else is found out then."""
-    hint, _ = peel(hint)
+    hint, _ = unwrap_annotated(hint)
     if get_origin(hint) not in (Union, types.UnionType):
         return hint
     changeable = [arg for arg in get_args(hint) if not immutable(arg)]
-    return peel(changeable[0])[0] if len(changeable) == 1 else hint
+    return unwrap_annotated(changeable[0])[0] if len(changeable) == 1 else hint
 
 
 def _is_copied_by_fields(kind: Any) -> bool:
@@ -83,9 +83,9 @@ def _record(kind: type[Any]) -> str:
     _RECORDS[kind] = name = f"copy_{number}"
     _NAMES[f"kind_{number}"] = kind
     is_model = issubclass(kind, BaseModel)
-    fields = {one: info.annotation for one, info in kind.model_fields.items()} if is_model else hints(kind).resolved
+    fields = {one: info.annotation for one, info in kind.model_fields.items()} if is_model else resolve_hints(kind).resolved
     changeable = {field: _copy(hint) for field, hint in fields.items() if not immutable(hint)}
-    lines = [f"def {name}(value):", f"    if value.__class__ is not kind_{number}:", "        return detached(value)"]
+    lines = [f"def {name}(value):", f"    if value.__class__ is not kind_{number}:", "        return deep_copy(value)"]
     lines += ["    attributes = value.__dict__"]
     for at, (field, copied) in enumerate(changeable.items()):
         lines += [f"    item = old_{at} = attributes[{field!r}]", f"    new_{at} = {copied}"]

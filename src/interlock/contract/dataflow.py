@@ -47,7 +47,7 @@ def _paths_without(field: str, nodes: Mapping[str, Node], entry: str, readers: s
         if name in readers:
             yield name, paths[name]
             continue
-        for ending in nodes[name].endings:
-            if ending.target is not None and field not in ending.fields and ending.target not in paths:
-                paths[ending.target] = (*paths[name], (name, ending.name))
-                queue.append(ending.target)
+        for transition in nodes[name].transitions:
+            if transition.target is not None and field not in transition.fields and transition.target not in paths:
+                paths[transition.target] = (*paths[name], (name, transition.name))
+                queue.append(transition.target)

@@ -9,22 +9,22 @@ from functools import cached_property
 from typing import Any
 
 from interlock.capabilities.capability import methods
-from interlock.contract.check import Declaration, build
 from interlock.contract.dataflow import unwritten_reads
 from interlock.contract.node import Row, Target
-from interlock.contract.shapes import describe, hints, note
+from interlock.contract.rules import Declaration, build
+from interlock.contract.type_hints import describe, resolve_hints, stable_repr
 
-__all__ = ["DEFAULT_STEPS", "Graph"]
+__all__ = ["DEFAULT_MAX_STEPS", "Graph"]
 
-DEFAULT_STEPS = 100
+DEFAULT_MAX_STEPS = 100
 """How many steps a turn may take where a graph does not say."""
 
 
 class Graph:
     """Rows that are known to keep their contracts: a graph that breaks a rule is never made.
 
-    `takes` names the fields that a caller may set (all, if it is not given), `takes_inside` those that only a graph may
-    that this one is granted to, `gives` the field that is the graph's result, `steps` how many nodes a turn may run,
+    `takes` names the fields that a caller may set (all, if it is not given), `takes_from_parent` those that only a graph may
+    that this one is granted to, `gives` the field that is the graph's result, `max_steps` how many nodes a turn may run,
     `forbids` the capabilities that no node of this graph may be granted.
     """
 
@@ -36,9 +36,9 @@ class Graph:
         entry: Target,
         nodes: Sequence[Row],
         takes: Sequence[str] | None = None,
-        takes_inside: Sequence[str] = (),
+        takes_from_parent: Sequence[str] = (),
         gives: str | None = None,
-        steps: int = DEFAULT_STEPS,
+        max_steps: int = DEFAULT_MAX_STEPS,
         forbids: Sequence[type] = (),
     ) -> None:
         declaration = Declaration(
@@ -46,16 +46,16 @@ class Graph:
             state=state,
             entry=entry,
             rows=tuple(nodes),
-            steps=steps,
+            max_steps=max_steps,
             takes=None if takes is None else tuple(takes),
-            takes_inside=tuple(takes_inside),
+            takes_from_parent=tuple(takes_from_parent),
             gives=gives,
             forbids=tuple(forbids),
         )
         self.state, self.nodes, self.entry = build(declaration)
         self.name = name
         self.gives = gives
-        self.steps = steps
+        self.max_steps = max_steps
         self.forbids = tuple(forbids)
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class Graph:
     @property
     def edges(self) -> tuple[tuple[str, str, str | None], ...]:
         """Every edge as (node, outcome, target), in the order of the rows; None is END."""
-        return tuple((node.name, ending.name, ending.target) for node in self.nodes.values() for ending in node.endings)
+        return tuple((node.name, transition.name, transition.target) for node in self.nodes.values() for transition in node.transitions)
 
     def may_not(self, name: str) -> tuple[str, ...]:
         """List what a node may not do.
@@ -98,13 +98,13 @@ class Graph:
         return {
             "name": self.name,
             "entry": self.entry,
-            "steps": self.steps,
+            "steps": self.max_steps,
             "takes": self.state.takes,
-            **({"takes_inside": self.state.takes_inside} if self.state.takes_inside else {}),
+            **({"takes_inside": self.state.takes_from_parent} if self.state.takes_from_parent else {}),
             "gives": self.gives,
             "forbids": [capability.__name__ for capability in self.forbids],
             "state": {
-                name: [describe(field.declared), note(field.default()) if field.default else None]
+                name: [describe(field.declared), stable_repr(field.default()) if field.default else None]
                 for name, field in self.state.fields.items()
             },
             "nodes": [
@@ -113,8 +113,8 @@ class Graph:
                     "reads": [[str(read), describe(read.hint)] for read in node.reads],
                     "uses": [[grant.parameter, grant.name, _methods(grant.capability)] for grant in node.grants],
                     "goes": [
-                        [ending.name, ending.target, {name: describe(hint) for name, hint in ending.fields.items()}]
-                        for ending in node.endings
+                        [transition.name, transition.target, {name: describe(hint) for name, hint in transition.fields.items()}]
+                        for transition in node.transitions
                     ],
                 }
                 for node in self.nodes.values()
@@ -123,4 +123,4 @@ class Graph:
 
 
 def _methods(capability: type) -> dict[str, Any]:
-    return {name: {part: describe(hint) for part, hint in hints(run).resolved.items()} for name, run in methods(capability).items()}
+    return {name: {part: describe(hint) for part, hint in resolve_hints(run).resolved.items()} for name, run in methods(capability).items()}

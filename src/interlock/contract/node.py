@@ -16,12 +16,12 @@ from interlock.contract.codec import Write, record_writer
 from interlock.contract.copies import copier
 from interlock.contract.labels import has_value, is_secret
 from interlock.contract.outcome import Outcome
-from interlock.contract.shapes import covers, render
 from interlock.contract.state import Field, Values
-from interlock.contract.values import ValidationError, copied_by_validation, detached, immutable, reasons, validator
+from interlock.contract.type_hints import format_type, is_assignable
+from interlock.contract.values import ValidationError, copied_by_validation, deep_copy, immutable, reasons, validator
 from interlock.errors import ContractViolation
 
-__all__ = ["END", "Ending", "Grant", "Node", "Read", "Row", "Step", "Target", "node"]
+__all__ = ["END", "Grant", "Node", "Read", "Row", "StepResult", "Target", "Transition", "node"]
 
 
 class End(enum.Enum):
@@ -65,32 +65,32 @@ class Read:
     @property
     def source(self) -> str:
         """The expression that takes this out of the state: copied where it can be changed in place."""
-        start = self.field.start
-        unset_is_none = self.may_be_unset if start is None else start() is None
+        initial = self.field.initial
+        unset_is_none = self.allows_none if initial is None else initial() is None
         value = f"state.get({self.field.name!r})" if unset_is_none else f"state[{self.field.name!r}]"
         if self.presence:
             return f"has_value({value})"
         return value if immutable(self.field.hint) else f"copy_{self.field.name}({value})"
 
     @cached_property
-    def may_be_unset(self) -> bool:
+    def allows_none(self) -> bool:
         """Whether the node takes the absence of a value for None."""
-        return self.presence or covers(self.hint, None)
+        return self.presence or is_assignable(self.hint, None)
 
     @property
     def needs_value(self) -> bool:
         """Whether the node fails where the field was never written."""
-        return self.field.start is None and not self.may_be_unset
+        return self.field.initial is None and not self.allows_none
 
-    def begin(self) -> Any:
+    def initial_value(self) -> Any:
         """Return what the node is handed where the field was never written."""
-        if self.field.start is not None:
-            return self.field.start()
-        if self.may_be_unset:
+        if self.field.initial is not None:
+            return self.field.initial()
+        if self.allows_none:
             return None
         raise ContractViolation(
             f"Field '{self.field.name}' has no value yet. Fix: write it on every way to this node, or declare the parameter"
-            f" as '{render(self.hint)} | None'."
+            f" as '{format_type(self.hint)} | None'."
         )
 
 
@@ -106,7 +106,7 @@ class Grant:
         return self.capability.__name__
 
 
-class Ending:
+class Transition:
     """One outcome of a node: what it writes and where it leads (None is END)."""
 
     def __init__(self, outcome: type[Outcome], fields: Mapping[str, Any], target: str | None, state: Mapping[str, Field]) -> None:
@@ -125,7 +125,7 @@ class Ending:
         return record_writer(self.name, self._written)
 
 
-Step: TypeAlias = tuple[Ending, Values]
+StepResult: TypeAlias = tuple[Transition, Values]
 """What one node did: how it ended, and what it wrote."""
 
 
@@ -139,7 +139,7 @@ class Node:
         *,
         reads: tuple[Read, ...],
         grants: tuple[Grant, ...],
-        endings: tuple[Ending, ...],
+        transitions: tuple[Transition, ...],
     ) -> None:
         self.name = name
         self.run = run
@@ -147,9 +147,9 @@ class Node:
         self.read_names = tuple(str(read) for read in reads)
         self._read_hints = {str(read): bool if read.presence else read.field.hint for read in reads}
         self.grants = grants
-        self.endings = endings
+        self.transitions = transitions
         self.read = _reader(reads)
-        self._endings = {ending.outcome: ending for ending in endings}
+        self._transitions = {transition.outcome: transition for transition in transitions}
 
     @cached_property
     def write_reads(self) -> Write:
@@ -163,27 +163,27 @@ class Node:
 
     @property
     def writes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for ending in self.endings for name in ending.fields))
+        return tuple(dict.fromkeys(name for transition in self.transitions for name in transition.fields))
 
     @property
     def targets(self) -> tuple[str | None, ...]:
-        return tuple(dict.fromkeys(ending.target for ending in self.endings))
+        return tuple(dict.fromkeys(transition.target for transition in self.transitions))
 
-    def settle(self, outcome: object) -> Step:
+    def validate_outcome(self, outcome: object) -> StepResult:
         """Hold what the node returned to its contract; build the update from exactly what the outcome declares."""
-        ending = self._endings.get(type(outcome))  # pyright: ignore[reportArgumentType] - any type may be asked for
-        if ending is None:
-            declared = ", ".join(f"'{ending.name}'" for ending in self.endings)
+        transition = self._transitions.get(type(outcome))  # pyright: ignore[reportArgumentType] - any type may be asked for
+        if transition is None:
+            declared = ", ".join(f"'{transition.name}'" for transition in self.transitions)
             raise ContractViolation(f"Returned '{type(outcome).__name__}', which is none of its outcomes: {declared}.")
         try:
-            update = ending.validate(outcome.__dict__)
+            update = transition.validate(outcome.__dict__)
         except ValidationError as error:
-            wrong = reasons(error, secret=ending.secret)
+            wrong = reasons(error, secret=transition.secret)
         else:
-            for name in ending.shared:
-                update[name] = detached(update[name])
-            return ending, update
-        raise ContractViolation(f"Outcome '{ending.name}' does not fit the state: {wrong}.")  # here: the value is not dragged along
+            for name in transition.shared:
+                update[name] = deep_copy(update[name])
+            return transition, update
+        raise ContractViolation(f"Outcome '{transition.name}' does not fit the state: {wrong}.")  # here: the value is not dragged along
 
 
 _READ = """
@@ -205,7 +205,7 @@ def _reader(reads: Sequence[Read]) -> Callable[[Mapping[str, Any]], tuple[Any, .
 
     def begun(state: Mapping[str, Any]) -> dict[str, Any]:
         """Fill in what was never written."""
-        return {read.field.name: state[read.field.name] if read.field.name in state else read.begin() for read in reads}
+        return {read.field.name: state[read.field.name] if read.field.name in state else read.initial_value() for read in reads}
 
     namespace: dict[str, Any] = {"has_value": has_value, "begun": begun}
     namespace |= {f"copy_{read.field.name}": copier(read.field.hint) for read in reads if not immutable(read.field.hint)}

@@ -18,13 +18,13 @@ from typing_extensions import is_typeddict
 
 from interlock.contract.codec import Codec, Write, writer
 from interlock.contract.labels import Label, is_secret
-from interlock.contract.shapes import covers, hints, is_record, parts, peel
+from interlock.contract.type_hints import is_assignable, is_record, nested_types, resolve_hints, unwrap_annotated
 from interlock.contract.values import (
     ValidationError,
     Validator,
     attempt,
     copied_by_validation,
-    detached,
+    deep_copy,
     make_record,
     reasons,
     restorer,
@@ -33,11 +33,11 @@ from interlock.contract.values import (
 )
 from interlock.errors import ContractViolation, InputEncoding, InputSchema, StateIncompatible
 
-__all__ = ["Field", "State", "Values", "check_kind", "read_fields", "strays"]
+__all__ = ["Field", "State", "Values", "is_state_class", "read_fields", "strays"]
 
 Values = dict[str, Any]
 Reducer: TypeAlias = Callable[[Any, Any], Any]
-Starter: TypeAlias = Callable[[], Any]
+Factory: TypeAlias = Callable[[], Any]
 
 
 _CONCRETE: dict[Any, type] = {
@@ -57,7 +57,7 @@ class Field:
     name: str
     hint: Any
     metadata: tuple[Any, ...]
-    default: Starter | None
+    default: Factory | None
     reducers: tuple[Reducer, ...]
 
     @property
@@ -84,7 +84,7 @@ class Field:
         return Annotated[hint, *kept] if kept else hint
 
     @cached_property
-    def start(self) -> Starter | None:
+    def initial(self) -> Factory | None:
         """Make what the field holds before anything was written; None where it then has no value.
 
         A field with a reducer begins as the empty value of its type, as in LangGraph.
@@ -97,13 +97,13 @@ class Field:
             except Exception:  # noqa: BLE001 - a type that cannot be made from nothing begins unset
                 return None
             return kind
-        if self.default is None and covers(self.hint, None):
+        if self.default is None and is_assignable(self.hint, None):
             return lambda: None
         return self.default
 
     def reduce(self, current: Any, update: Any) -> Any:
         """Put a value that was written together with the one that is there, and hold the sum to the field's type."""
-        return operator.add(current, update) if self.joins else self._reduce(current, update)
+        return operator.add(current, update) if self.concatenates else self._reduce(current, update)
 
     def _reduce(self, current: Any, update: Any) -> Any:
         reducer = cast("Reducer", self.reducer)
@@ -134,7 +134,7 @@ class Field:
         return Codec(self.annotated)
 
     @cached_property
-    def joins(self) -> bool:
+    def concatenates(self) -> bool:
         """Whether it is enough that both parts were validated: sequences of any length, put one after the other.
 
         To validate them again with every part would take longer the more there are.
@@ -154,13 +154,13 @@ class Field:
 
 def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
     """Read the fields of a state class, and the annotations that do not resolve with the reason."""
-    found = hints(state)
+    found = resolve_hints(state)
     models: dict[str, FieldInfo] = getattr(state, "model_fields", {}) if issubclass(state, BaseModel) else {}
     fields: dict[str, Field] = {}
     for name, annotation in found.resolved.items():
         if name.startswith("_"):
             continue
-        hint, metadata = peel(annotation)
+        hint, metadata = unwrap_annotated(annotation)
         info = models.get(name)
         if info is not None:
             metadata = (*(item for item in metadata if not isinstance(item, FieldInfo)), *_new(info.metadata, metadata))
@@ -180,44 +180,44 @@ def _new(items: list[Any], known: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(item for item in items if item not in known)
 
 
-def _default(state: type[Any], name: str, info: FieldInfo | None) -> Starter | None:
+def _default(state: type[Any], name: str, info: FieldInfo | None) -> Factory | None:
     if info is not None:
-        return None if info.is_required() else lambda: detached(info.get_default(call_default_factory=True, validated_data={}))
+        return None if info.is_required() else lambda: deep_copy(info.get_default(call_default_factory=True, validated_data={}))
     if is_typeddict(state) or not dataclasses.is_dataclass(state):
         return None
     declared = next((field for field in dataclasses.fields(state) if field.name == name), None)
     if declared is None:
         return None
     if declared.default_factory is not dataclasses.MISSING:
-        return cast("Starter", declared.default_factory)
+        return cast("Factory", declared.default_factory)
     if declared.default is not dataclasses.MISSING:
         default = declared.default
-        return lambda: detached(default)
+        return lambda: deep_copy(default)
     return None
 
 
 class State:
     """The fields of a graph's state, with the operations that both engines share."""
 
-    def __init__(self, kind: type, fields: Mapping[str, Field], *, takes: tuple[str, ...], takes_inside: tuple[str, ...] = ()) -> None:
+    def __init__(self, kind: type, fields: Mapping[str, Field], *, takes: tuple[str, ...], takes_from_parent: tuple[str, ...] = ()) -> None:
         self.kind = kind
         self.fields = dict(fields)
         self.takes = takes
-        self.takes_inside = takes_inside
-        taken = (*takes, *takes_inside)
+        self.takes_from_parent = takes_from_parent
+        taken = (*takes, *takes_from_parent)
         self._open, self._open_inside = frozenset(takes), frozenset(taken)
         self._admit: Validator = validator("Input", {n: fields[n].annotated for n in taken}, partial=True)
         self._admits_copies = all(copied_by_validation(fields[name].hint) for name in taken)
         self.names = frozenset(fields)
         self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
-        self.mixed = frozenset(name for name in self.reduced if not fields[name].joins)
+        self.mutable_reduced = frozenset(name for name in self.reduced if not fields[name].concatenates)
         """The fields whose reducers might change what they are handed."""
         self.secret = frozenset(name for name, field in fields.items() if is_secret(field.declared))
 
     @cached_property
     def classes(self) -> frozenset[type]:
         """The records and enumerations that the fields may hold: all that a store has to be able to make anew."""
-        found = {part for field in self.fields.values() for part in parts(field.hint) if inspect.isclass(part)}
+        found = {part for field in self.fields.values() for part in nested_types(field.hint) if inspect.isclass(part)}
         return frozenset(part for part in found if is_record(part) or issubclass(part, enum.Enum))
 
     @cached_property
@@ -230,7 +230,7 @@ class State:
         """The fields as a TypedDict, any of which may be missing."""
         return make_record("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
 
-    def admit(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
+    def parse_input(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
         """Take input from outside, or from a graph that this one is inside: known fields that are open to it, of exactly their types."""
         open_to_it = self._open_inside if inside else self._open
         for name in given:
@@ -242,9 +242,9 @@ class State:
             kinds = {one["type"] for one in admitted.errors(include_url=False, include_input=False)}
             refused = InputEncoding if kinds == {"string_unicode"} else InputSchema
             raise refused(f"The input does not fit: {reasons(admitted, secret=self.secret)}.")
-        return admitted if self._admits_copies else detached(admitted)
+        return admitted if self._admits_copies else deep_copy(admitted)
 
-    def begin(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:
+    def initial(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:
         """Return the state that a turn starts from: what is kept of earlier turns, and what comes in."""
         values: Values = dict(kept or {})
         if self.reduced:
@@ -257,12 +257,12 @@ class State:
         """Write an update into the state, through the reducers where there are any."""
         for name, value in update.items():
             field = self.fields[name]
-            if name not in self.reduced or (name not in values and field.start is None):
+            if name not in self.reduced or (name not in values and field.initial is None):
                 values[name] = value
             else:
-                values[name] = field.reduce(values[name] if name in values else cast("Starter", field.start)(), value)
+                values[name] = field.reduce(values[name] if name in values else cast("Factory", field.initial)(), value)
 
-    def complete(self, values: Mapping[str, Any]) -> Values:
+    def with_defaults(self, values: Mapping[str, Any]) -> Values:
         """Return every field that has a value or a default, in the order of the declaration."""
         if len(values) == len(self.fields):
             return {name: values[name] for name in self.fields}
@@ -270,8 +270,8 @@ class State:
         for name, field in self.fields.items():
             if name in values:
                 complete[name] = values[name]
-            elif field.start is not None:
-                complete[name] = field.start()
+            elif field.initial is not None:
+                complete[name] = field.initial()
         return complete
 
     def restore(self, values: Mapping[str, Any]) -> Values:
@@ -279,7 +279,7 @@ class State:
         return {name: self.fields[name].restore(value) for name, value in values.items()}
 
 
-def check_kind(state: object) -> bool:
+def is_state_class(state: object) -> bool:
     """Tell whether this can be a state class."""
     return inspect.isclass(state) and is_record(state)
 

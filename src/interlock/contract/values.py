@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationEr
 from pydantic_core import CoreConfig, SchemaValidator
 from typing_extensions import TypedDict
 
-from interlock.contract.shapes import hints, is_record, peel
+from interlock.contract.type_hints import is_record, resolve_hints, unwrap_annotated
 
 __all__ = [
     "ATOMS",
@@ -29,7 +29,7 @@ __all__ = [
     "changed_schema",
     "copied_by_validation",
     "core_schema",
-    "detached",
+    "deep_copy",
     "immutable",
     "is_plain_model",
     "make_record",
@@ -169,7 +169,7 @@ def attempt(validate: Callable[[Any], T], value: Any) -> T | ValidationError:
 
 def immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     """Tell whether no value of this type can be changed in place, so that it may be shared."""
-    hint, _ = peel(hint)
+    hint, _ = unwrap_annotated(hint)
     origin = get_origin(hint)
     if origin is Literal or hint is None or hint in ATOMS or hint in inside:
         return True
@@ -181,7 +181,7 @@ def immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
         return True
     if dataclasses.is_dataclass(hint):
         parameters: Any = getattr(hint, "__dataclass_params__")  # noqa: B009 - typeshed does not know it
-        return parameters.frozen and all(immutable(part, inside=(*inside, hint)) for part in hints(hint).resolved.values())
+        return parameters.frozen and all(immutable(part, inside=(*inside, hint)) for part in resolve_hints(hint).resolved.values())
     if is_plain_model(hint):
         frozen = hint.model_config.get("frozen", False)
         return frozen and all(immutable(field.annotation, inside=(*inside, hint)) for field in hint.model_fields.values())
@@ -211,20 +211,20 @@ def copied_by_validation(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
     """
     if _is_json(hint):
         return True
-    hint, _ = peel(hint)
+    hint, _ = unwrap_annotated(hint)
     origin = get_origin(hint)
     if hint in inside or immutable(hint):
         return True
     if origin in (Union, types.UnionType, list, dict, set, tuple, frozenset):
         return all(arg is Ellipsis or copied_by_validation(arg, inside=inside) for arg in get_args(hint))
-    return is_record(hint) and all(copied_by_validation(part, inside=(*inside, hint)) for part in hints(hint).resolved.values())
+    return is_record(hint) and all(copied_by_validation(part, inside=(*inside, hint)) for part in resolve_hints(hint).resolved.values())
 
 
 def _is_json(hint: Any) -> bool:
     return hint is JsonValue or (get_origin(hint) is Annotated and get_args(hint)[0] is JsonValue)
 
 
-def detached(value: T) -> T:
+def deep_copy(value: T) -> T:
     """Copy a value so that changing the copy changes nothing else; what cannot change is returned as it is."""
     kind = type(value)
     return value if kind in ATOMS else (_COPIERS.get(kind) or _learn(kind))(value)
@@ -236,14 +236,14 @@ def _learn(kind: type[Any]) -> Copier:
     if inspect.isclass(kind) and is_plain_model(kind):
         copier = _model_copier(kind)
     elif dataclasses.is_dataclass(kind) and not hasattr(kind, "__slots__"):
-        changeable = tuple(name for name, hint in hints(kind).resolved.items() if not immutable(hint))
+        changeable = tuple(name for name, hint in resolve_hints(kind).resolved.items() if not immutable(hint))
 
         def copy_fields(value: Any) -> Any:
             made: Any = object.__new__(kind)
             attributes: dict[str, Any] = made.__dict__
             attributes.update(value.__dict__)
             for name in changeable:
-                attributes[name] = detached(attributes[name])
+                attributes[name] = deep_copy(attributes[name])
             return made
 
         copier = copy_fields
@@ -257,7 +257,7 @@ def _model_copier(kind: type[BaseModel]) -> Copier:
     def copy_model(value: Any) -> Any:
         attributes = dict(value.__dict__)
         for name in changeable:
-            attributes[name] = detached(attributes[name])
+            attributes[name] = deep_copy(attributes[name])
         made: Any = kind.__new__(kind)
         set_attribute(made, "__dict__", attributes)
         set_attribute(made, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
@@ -270,9 +270,9 @@ def _model_copier(kind: type[BaseModel]) -> Copier:
 
 
 _COPIERS: dict[type[Any], Copier] = {
-    dict: lambda value: {key: item if type(item) in ATOMS else detached(item) for key, item in value.items()},
-    list: lambda value: [item if type(item) in ATOMS else detached(item) for item in value],
-    tuple: lambda value: tuple([detached(item) for item in value]) if value else value,
-    set: lambda value: {detached(item) for item in value},
-    frozenset: lambda value: frozenset([detached(item) for item in value]),
+    dict: lambda value: {key: item if type(item) in ATOMS else deep_copy(item) for key, item in value.items()},
+    list: lambda value: [item if type(item) in ATOMS else deep_copy(item) for item in value],
+    tuple: lambda value: tuple([deep_copy(item) for item in value]) if value else value,
+    set: lambda value: {deep_copy(item) for item in value},
+    frozenset: lambda value: frozenset([deep_copy(item) for item in value]),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
-from interlock.contract.node import Node, Step
+from interlock.contract.node import Node, StepResult
 from interlock.contract.state import Values
 
 __all__ = ["ENGINES", "Compiled", "EngineName", "RunNode"]
@@ -13,7 +13,7 @@ __all__ = ["ENGINES", "Compiled", "EngineName", "RunNode"]
 EngineName = Literal["langgraph", "direct"]
 ENGINES: tuple[EngineName, ...] = ("langgraph", "direct")
 
-RunNode: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[Step]]
+RunNode: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[StepResult]]
 """Run one node on the state: the runtime's side of a turn. It holds the node to its contract."""
 
 

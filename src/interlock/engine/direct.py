@@ -19,7 +19,7 @@ class DirectGraph:
     async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
         nodes, state = self._graph.nodes, self._graph.state
-        values = state.begin(given, kept)
+        values = state.initial(given, kept)
         name: str | None = self._graph.entry
         with alone():
             while name is not None:

@@ -28,7 +28,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from interlock.contract import Graph
-from interlock.contract.node import Node, Step
+from interlock.contract.node import Node, StepResult
 from interlock.contract.state import Field, Values
 from interlock.engine import RunNode
 from interlock.engine.ambient import alone
@@ -101,13 +101,13 @@ class LangGraphGraph:
         if outlive is not None:
             begin_turns(compiled, graph.state.fields, outlive)
         exported = compiled if redact is None else ExportedGraph(redact=redact, native=native, **vars(compiled))
-        self.compiled: AnyCompiledGraph = exported.with_config(recursion_limit=graph.steps + 1)
+        self.compiled: AnyCompiledGraph = exported.with_config(recursion_limit=graph.max_steps + 1)
 
     async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
         """Go from the entry to END, one node at a time, and return the final state."""
         begins: Any = given
         if kept or not given or not given.keys() <= set(self._graph.state.takes):
-            values = self._graph.state.begin(given, kept)
+            values = self._graph.state.initial(given, kept)
             reduced = self._graph.state.reduced
             update = {name: Begun(value) if name in reduced else value for name, value in values.items()}
             begins = Command(update=update, goto=self._graph.entry)
@@ -119,7 +119,7 @@ class LangGraphGraph:
 def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
     """Compile a graph and return the nodes and edges that LangGraph itself says it has."""
 
-    async def unused(_node: Node, _state: Mapping[str, Any], _tell: Tell | None, _interrupts: Interrupts) -> Step:
+    async def unused(_node: Node, _state: Mapping[str, Any], _tell: Tell | None, _interrupts: Interrupts) -> StepResult:
         raise AssertionError  # pragma: no cover - a graph that is drawn is not walked
 
     picture = LangGraphGraph(graph, standalone=unused).compiled.get_graph()
@@ -175,7 +175,7 @@ def _runnable(
 
 async def _run_standalone(
     standalone: StandaloneRun, node: Node, state: Mapping[str, Any], callbacks: Callbacks | None, interrupts: Interrupts
-) -> Step:
+) -> StepResult:
     if callbacks is None:
         return await standalone(node, state, None, interrupts)
     async with callbacks:
@@ -193,6 +193,6 @@ def _shown(update: Mapping[str, Any], native: Mapping[str, NativeField], callbac
     return made
 
 
-def _command(step: Step) -> Command[str]:
+def _command(step: StepResult) -> Command[str]:
     ending, update = step
     return Command(update=update, goto=ending.target or END)

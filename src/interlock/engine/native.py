@@ -21,7 +21,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResul
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_async_callback_manager_for_config
 
-from interlock.contract.node import Node, Step
+from interlock.contract.node import Node, StepResult
 from interlock.engine.interrupts import Interrupts
 from interlock.errors import CapabilityError, InputError, InterlockError, TurnError
 
@@ -30,7 +30,7 @@ __all__ = ["Callbacks", "StandaloneRun", "Tell"]
 Tell: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Is called with every event while a node runs, and returns at once."""
 
-StandaloneRun: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None, Interrupts], Awaitable[Step]]
+StandaloneRun: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None, Interrupts], Awaitable[StepResult]]
 """Run one node on the state where LangGraph alone drives, and tell of it if somebody listens. It may wait for a person."""
 
 _DECIDES, _NO_STREAM = ".decide", "nostream"  # LangGraph's own tag

@@ -31,7 +31,7 @@ from langgraph.types import Interrupt, Overwrite, Send, TimeoutPolicy  # likewis
 from pydantic import BaseModel, RootModel, TypeAdapter
 from pydantic_core import CoreConfig, SchemaValidator, TzInfo
 
-from interlock.contract.shapes import is_named_tuple
+from interlock.contract.type_hints import is_named_tuple
 from interlock.contract.values import ValidationError, attempt, changed_schema, reasons, strip_schema
 from interlock.engine.messages import Shown
 from interlock.errors import InterlockError, StateIncompatible, StateUnstorable, StoreCorrupt

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from interlock.adapters.images import PillowImages
 from interlock.adapters.people import LaterHuman, NobodyHere
-from interlock.adapters.system import EventProgress, PlainSpeech, SystemClock, SystemIds, SystemPatience
+from interlock.adapters.system import EventProgress, PlainSpeech, SystemClock, SystemIds, SystemTimer
 from interlock.capabilities import (
     Clock,
     Human,
@@ -15,10 +15,10 @@ from interlock.capabilities import (
     Memory,
     Model,
     ModelBackend,
-    Patience,
     Progress,
     SessionStore,
     Speech,
+    Timer,
     Transcriber,
 )
 from interlock.capabilities.graph_store import GraphStore
@@ -40,7 +40,7 @@ __all__ = ["LIBRARY"]
 LIBRARY: Sequence[Provider] = (
     Provider(capabilities=(Clock,), open=lambda _: SystemClock()),
     Provider(capabilities=(Ids,), open=lambda _: SystemIds()),
-    Provider(capabilities=(Patience,), open=lambda _: SystemPatience()),
+    Provider(capabilities=(Timer,), open=lambda _: SystemTimer()),
     Provider(capabilities=(Progress,), open=lambda _: EventProgress()),
     Provider(capabilities=(Speech,), open=lambda _: PlainSpeech()),
     Provider(capabilities=(Human,), open=lambda context: LaterHuman() if context.settings.human == "wait" else NobodyHere()),

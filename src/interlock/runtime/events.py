@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypedDict
 
-from interlock.capabilities.model import Piece, joined
+from interlock.capabilities.model import Chunk, join_chunks
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract.codec import Write, writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
@@ -37,7 +37,7 @@ class Event(TypedDict):
     data: dict[str, Any]
 
 
-_WRITE_CHUNK = writer(Piece)
+_WRITE_CHUNK = writer(Chunk)
 
 Sink: TypeAlias = Callable[[Event], None]
 
@@ -112,7 +112,7 @@ class Run:
         if isinstance(chunk, str):
             self.stream_text(chunk)
             return
-        if not isinstance(chunk, Piece):
+        if not isinstance(chunk, Chunk):
             self._hid |= self._stream_redactor.hides(chunk)
             self._emit_chunk(REDACTED if self._hid else chunk)
             return
@@ -134,8 +134,8 @@ class Run:
 
     def end_stream(self, chunks: Sequence[Any]) -> None:
         """Emit the end event with the chunks put together."""
-        if chunks and all(isinstance(chunk, Piece) for chunk in chunks):
-            self.end(joined(chunks))
+        if chunks and all(isinstance(chunk, Chunk) for chunk in chunks):
+            self.end(join_chunks(chunks))
         elif chunks and all(isinstance(chunk, str) for chunk in chunks):
             self.end("".join(chunks))
         else:
@@ -177,7 +177,7 @@ class Run:
     def _flush(self) -> None:
         rest = self._text.flush() if self._text is not None and not self._hid else ""
         if rest:
-            self._emit_chunk(Piece(text=rest), _WRITE_CHUNK)
+            self._emit_chunk(Chunk(text=rest), _WRITE_CHUNK)
 
     def _emit_chunk(self, chunk: Any, write: Write | None = None) -> None:
         self._emit(self._events_of.stream, self._name, {"chunk": self.events.redactor.to_json(chunk, write)})

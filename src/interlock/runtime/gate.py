@@ -12,7 +12,7 @@ from interlock.capabilities.capability import methods
 from interlock.capabilities.human import Human
 from interlock.contract import Graph
 from interlock.contract.node import Node
-from interlock.contract.shapes import note
+from interlock.contract.type_hints import stable_repr
 from interlock.errors import ContractError, Problem, ReplayDiverged
 from interlock.runtime.call import Call, Stream, Target
 from interlock.runtime.context import NodeContext
@@ -107,7 +107,7 @@ class Gate:
     def fingerprint(self) -> str:
         """Identifies the contracts of the graph and of the graphs inside it, with their fixed fields."""
         inner = [
-            [capability.__name__, ready.gate.fingerprint, {name: note(value) for name, value in ready.subgraph.fixed.items()}]
+            [capability.__name__, ready.gate.fingerprint, {name: stable_repr(value) for name, value in ready.subgraph.fixed.items()}]
             for capability, ready in self._inner.items()
         ]
         if not inner:

@@ -9,7 +9,7 @@ from typing import Any
 from interlock.capabilities.capability import is_stream, methods
 from interlock.contract import Graph
 from interlock.contract.labels import is_secret
-from interlock.contract.shapes import hints, peel, render
+from interlock.contract.type_hints import format_type, resolve_hints, unwrap_annotated
 from interlock.errors import InputError, Problem
 from interlock.runtime.targets import CALL_EXTRAS, Composed, Subgraph, parts_of
 
@@ -25,7 +25,7 @@ def adapter_problems(
     """
     called = capability.__name__
     if inspect.isclass(adapter):
-        says = f"the class '{render(adapter)}' is granted as '{called}', and not an instance of it."
+        says = f"the class '{format_type(adapter)}' is granted as '{called}', and not an instance of it."
         yield Problem("bad_grant", says, f"pass {adapter.__name__}(...).", graph)
         return
     for name, declared in methods(capability).items():
@@ -33,7 +33,7 @@ def adapter_problems(
         extras = () if parts is None or not callable(made) else parts(made)
         says, fix = _misfit(name, declared, made, extras)
         if says:
-            yield Problem("bad_grant", f"'{render(type(adapter))}' is granted as '{called}' but {says}", fix, graph)
+            yield Problem("bad_grant", f"'{format_type(type(adapter))}' is granted as '{called}' but {says}", fix, graph)
 
 
 def _misfit(name: str, declared: Callable[..., Any], made: Any, parts: Collection[str]) -> tuple[str, str]:
@@ -79,7 +79,7 @@ def composed_problems(graph: str, capability: type, composed: Composed) -> Itera
             yield Problem("bad_grant", says, "grant an adapter without parts.", graph)
             return
     yield from adapter_problems(graph, capability, composed.adapter, parts=parts_of)
-    kind = render(type(composed.adapter))
+    kind = format_type(type(composed.adapter))
     for name in methods(capability):
         made = getattr(composed.adapter, name, None)
         for part in parts_of(made).values() if inspect.iscoroutinefunction(made) else ():
@@ -111,9 +111,9 @@ def _subgraph_misfits(capability: type, subgraph: Subgraph) -> Iterator[tuple[st
     if is_stream(method):
         yield f"but '{name}' gives its result in pieces, and a graph gives one.", "declare it as 'async def'."
         return
-    declared = dict(hints(method).resolved)
+    declared = dict(resolve_hints(method).resolved)
     result = declared.pop("return", None)
-    returned = peel(result)[0]
+    returned = unwrap_annotated(result)[0]
     parameters = list(inspect.signature(method).parameters.values())[1:]
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -124,28 +124,28 @@ def _subgraph_misfits(capability: type, subgraph: Subgraph) -> Iterator[tuple[st
     elif is_secret(result) and inner.gives not in inner.state.secret:
         yield f"but its '{inner.gives}' is not labelled Secret, as what '{name}' returns is.", "label the field."
     elif inner.state.fields[inner.gives].hint not in (returned, returned | None):
-        says = f"but gives '{render(inner.state.fields[inner.gives].hint)}' where '{name}' returns '{render(returned)}'."
+        says = f"but gives '{format_type(inner.state.fields[inner.gives].hint)}' where '{name}' returns '{format_type(returned)}'."
         yield says, "declare the same type."
 
 
 def _wrong_input(name: str, given: dict[str, Any], subgraph: Subgraph) -> Iterator[tuple[str, str]]:
     state = subgraph.graph.state
-    open_to_us = (*state.takes, *state.takes_inside)
+    open_to_us = (*state.takes, *state.takes_from_parent)
     takes = {field: state.fields[field].hint for field in open_to_us if field not in subgraph.fixed}
     for field in subgraph.fixed:
         if field not in open_to_us:
             yield f"with '{field}' fixed, which it does not take.", "leave it out."
     try:
-        state.admit({field: value for field, value in subgraph.fixed.items() if field in open_to_us}, inside=True)
+        state.parse_input({field: value for field, value in subgraph.fixed.items() if field in open_to_us}, inside=True)
     except InputError as error:
         yield f"with something else fixed. {error.message}", "pass a value of the field's type."
-    required = {field for field in takes if state.fields[field].start is None}
+    required = {field for field in takes if state.fields[field].initial is None}
     if not given.keys() <= takes.keys() or not required <= given.keys():
         wants, has = ", ".join(takes) or "nothing", ", ".join(given) or "nothing"
         yield f"but takes {wants} where '{name}' has {has}.", "name the parameters for the fields."
     for parameter, hint in given.items():
-        if parameter in takes and peel(hint)[0] != takes[parameter]:
-            says = f"but its '{parameter}' is '{render(takes[parameter])}' where '{name}' has '{render(hint)}'."
+        if parameter in takes and unwrap_annotated(hint)[0] != takes[parameter]:
+            says = f"but its '{parameter}' is '{format_type(takes[parameter])}' where '{name}' has '{format_type(hint)}'."
             yield says, "declare the same type."
         elif parameter in takes and is_secret(hint) and parameter not in state.secret:
             yield f"but its '{parameter}' is not labelled Secret, as it is in '{name}'.", "label the field."

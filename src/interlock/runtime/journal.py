@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict, override
 
 from interlock.capabilities.human import Question
-from interlock.contract.shapes import render
+from interlock.contract.type_hints import format_type
 from interlock.errors import (
     Fenced,
     InputError,
@@ -418,7 +418,7 @@ def _canonical(value: Any) -> str:
 
 def _of_instance(value: Any) -> str:
     if isinstance(value, type):
-        return render(value)
+        return format_type(value)
     if isinstance(value, bool | int | float | str):
         return json.dumps(value)
     if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError
 from interlock.capabilities.capability import asks_model, event_kind, is_stream, takes_no_time
 from interlock.contract.codec import Codec, Write, writer
 from interlock.contract.labels import is_secret
-from interlock.contract.shapes import asked_class, closed, hints, is_generic, peel
+from interlock.contract.type_hints import class_parameter, is_generic, resolve_hints, substitute_type, unwrap_annotated
 from interlock.contract.values import ValidationError, attempt, reasons, value_validator
 from interlock.errors import CapabilityError, CapabilityResultInvalid, ContractViolation, InterlockError, TurnError
 
@@ -30,7 +30,7 @@ class Method:
 
     def __init__(self, capability: type, name: str) -> None:
         declared = getattr(capability, name)
-        parameters = dict(hints(declared).resolved)
+        parameters = dict(resolve_hints(declared).resolved)
         returned = parameters.pop("return")
         self.capability = capability.__name__
         self.name = name
@@ -43,8 +43,8 @@ class Method:
         self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
         self.parameter_count = len(parameters)
         self._signature = inspect.signature(declared)
-        self._hint, _ = peel(get_args(returned)[0] if self.is_stream else returned)
-        self._result_class_parameter = asked_class(parameters) if is_generic(self._hint) else None
+        self._hint, _ = unwrap_annotated(get_args(returned)[0] if self.is_stream else returned)
+        self._result_class_parameter = class_parameter(parameters) if is_generic(self._hint) else None
         self._validate = None if self._result_class_parameter else value_validator(self._hint)
         self._validators: dict[Any, Callable[[Any], Any]] = {}
         self._codecs: dict[Any, Codec[Any]] = {}
@@ -92,7 +92,7 @@ class Method:
         if parameter is None:
             return None, self._hint
         kind = kwargs[parameter] if parameter in kwargs else self.arguments(args, kwargs)[parameter]
-        return kind, closed(self._hint, kind)
+        return kind, substitute_type(self._hint, kind)
 
     def typed_error(self, error: BaseException) -> InterlockError:
         """Return the typed error for an exception that an adapter raised or that its result caused."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock.contract import Graph, Outcome
-from interlock.contract.node import Node, Step
+from interlock.contract.node import Node, StepResult
 from interlock.contract.state import Values
-from interlock.contract.values import detached
+from interlock.contract.values import deep_copy
 from interlock.errors import InterlockError, NodeFailed, TurnError
 from interlock.runtime.context import NodeContext, TurnContext
 from interlock.runtime.events import Run, hide
@@ -37,7 +37,7 @@ class GraphRun:
         self.updates: list[Values] = []
         """What the nodes wrote, in order."""
         if graph.state.secret:
-            self.add_secrets({name: start() for name in graph.state.secret if (start := graph.state.fields[name].start) is not None})
+            self.add_secrets({name: start() for name in graph.state.secret if (start := graph.state.fields[name].initial) is not None})
             self.add_secrets(given)
 
     def emit_inside(self, run: Run) -> None:
@@ -45,11 +45,11 @@ class GraphRun:
         self._run = run
         self._parents = [*run.parents, run.run_id]
 
-    async def run_node(self, node: Node, state: Mapping[str, Any]) -> Step:
+    async def run_node(self, node: Node, state: Mapping[str, Any]) -> StepResult:
         """Run one node: pass it what it reads and is granted, and validate the outcome against its contract."""
         turn, name = self._turn, node.name
         where = name if self._inside is None else f"{self._inside}/{name}"
-        exceeded = turn.budget.take_step(len(turn.path), self._taken, self._graph.steps)
+        exceeded = turn.budget.take_step(len(turn.path), self._taken, self._graph.max_steps)
         if exceeded is not None:
             raise exceeded.at(where, turn=turn.turn)
         self._taken += 1
@@ -66,7 +66,7 @@ class GraphRun:
                 self.add_secrets({read.field.name: value for read, value in zip(node.reads, arguments, strict=True) if not read.presence})
             if run is not None:
                 run.start(self._read(node, arguments), node.write_reads)
-            step = node.settle(await (self._run_granted(node, where, arguments, run) if node.grants else node.run(*arguments)))
+            step = node.validate_outcome(await (self._run_granted(node, where, arguments, run) if node.grants else node.run(*arguments)))
         except (Exception, asyncio.CancelledError) as error:
             failure = self._failure(error, where, run)
             if failure is error:
@@ -76,12 +76,12 @@ class GraphRun:
             raise_alone(failure)
         return self._wrote(step, run)
 
-    def _wrote(self, step: Step, run: Run | None) -> Step:
+    def _wrote(self, step: StepResult, run: Run | None) -> StepResult:
         """Note what a node wrote, and emit its end event."""
         update, fields = step[1], self._graph.state
         if fields.secret:
             self.add_secrets(update)
-        self.updates.append(detached(update) if fields.mixed and not fields.mixed.isdisjoint(update) else update)
+        self.updates.append(deep_copy(update) if fields.mutable_reduced and not fields.mutable_reduced.isdisjoint(update) else update)
         if run is not None:
             run.end(hide(update, fields.secret), step[0].write)
         return step

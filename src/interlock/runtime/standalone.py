@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from interlock.capabilities.human import Question
 from interlock.contract import Graph
-from interlock.contract.node import Node, Step
+from interlock.contract.node import Node, StepResult
 from interlock.errors import InputError, InputSchema, PersonAwaited
 from interlock.input import check_text
 from interlock.reply import Reply
@@ -48,7 +48,7 @@ class Standalone:
         self._options = options
         self._max_answer_bytes = max_answer_bytes
 
-    async def run_node(self, node: Node, state: Mapping[str, Any], sink: Sink | None, pause: Pause) -> Step:
+    async def run_node(self, node: Node, state: Mapping[str, Any], sink: Sink | None, pause: Pause) -> StepResult:
         """Run one node. Raises PersonAwaited where it waits for a person; its journal is then stored for its next run."""
         options = self._options()
         if node.name not in self._gate.asking:
@@ -71,7 +71,9 @@ class Standalone:
                 # Where LangGraph has the answer already, the node is run again with it.
                 entries += [self._answered(entry, shown, pause) for entry, shown in zip(made, asked, strict=True)]
 
-    async def _run(self, node: Node, state: Mapping[str, Any], sink: Sink | None, options: TurnOptions, journal: Journal | None) -> Step:
+    async def _run(
+        self, node: Node, state: Mapping[str, Any], sink: Sink | None, options: TurnOptions, journal: Journal | None
+    ) -> StepResult:
         turn = Turn(self._request, self._gate, options=options, sink=sink, journal=journal)
         try:
             return await turn.graph_run.run_node(node, state)

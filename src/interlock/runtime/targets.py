@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.capabilities.capability import is_capability
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract import Graph
-from interlock.contract.shapes import hints, peel
 from interlock.contract.state import Values
+from interlock.contract.type_hints import resolve_hints, unwrap_annotated
 from interlock.contract.values import ValidationError, reasons
 from interlock.engine import Compiled
 from interlock.errors import CapabilityResultInvalid, ContractViolation, InputError, InterlockError, Internal, JournalFailed
@@ -77,9 +77,9 @@ class ReadySubgraph:
 
 def parts_of(function: Callable[..., Any]) -> dict[str, type]:
     """Return the parts that an adapter's method declares, by parameter."""
-    declared = hints(function).resolved
+    declared = resolve_hints(function).resolved
     found = {
-        parameter.name: peel(declared.get(parameter.name))[0]
+        parameter.name: unwrap_annotated(declared.get(parameter.name))[0]
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
@@ -216,7 +216,7 @@ class GraphTarget:
                 bound = self._signature.bind(None, *args, **kwargs)
                 bound.apply_defaults()
                 arguments = dict(list(bound.arguments.items())[1:])
-            return self._graph.state.admit({**self._ready.subgraph.fixed, **arguments}, inside=True)
+            return self._graph.state.parse_input({**self._ready.subgraph.fixed, **arguments}, inside=True)
         except InputError as error:
             wrong = error.message
         except TypeError as error:
@@ -232,7 +232,7 @@ class GraphTarget:
             # It was validated against the field's type, which differs from the method's only in that it may allow None.
             return result
         try:
-            return self.method.validator((), {})(self._graph.state.complete(final).get(gives))
+            return self.method.validator((), {})(self._graph.state.with_defaults(final).get(gives))
         except ValidationError as error:
             why = "" if self._graph.gives in self._graph.state.secret else f": {reasons(error)}"
         raise CapabilityResultInvalid(f"'{self.method.label}' returned something else{why}.")

@@ -204,7 +204,7 @@ class Turn:
         return result
 
     async def _to_the_end(self, compiled: Compiled, given: Values) -> TurnResult:
-        state = self._graph.state.complete(await compiled.run(given, self.graph_run.run_node, self._loaded))
+        state = self._graph.state.with_defaults(await compiled.run(given, self.graph_run.run_node, self._loaded))
         return self._result(self._request.reply(state), state)
 
     async def _in_session(self, compiled: Compiled, given: Values, deadline: Deadline | None) -> TurnResult:
@@ -279,11 +279,11 @@ class Turn:
     def _reached(self, given: Values) -> Values:
         """Return the state as the last node left it."""
         state = self._graph.state
-        values = state.begin({}, self._loaded)
+        values = state.initial({}, self._loaded)
         with suppress(ContractViolation):  # A reducer may be what ended the turn.
             for update in (given, *self.graph_run.updates):
                 state.apply(values, update)
-        return state.complete(values)
+        return state.with_defaults(values)
 
     def _result(self, reply: Reply, state: Values) -> TurnResult:
         return TurnResult(

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from interlock.adapters.models.scripted import ScriptedModel
-from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool
+from interlock.capabilities.model import Chunk, Decision, Message, Model, ModelReply, Tool
 
 __all__ = ["SwitchedModel"]
 
@@ -25,7 +25,7 @@ class SwitchedModel:
         """Answer as that model does."""
         return await self.now.reply(messages, tools=tools, schema=schema)
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         """Answer in pieces as that model does."""
         async for piece in self.now.stream(messages, tools=tools):
             yield piece

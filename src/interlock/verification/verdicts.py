@@ -16,7 +16,7 @@ from interlock.capabilities import Clock, Ids, Model, ModelBackend
 from interlock.contract import Graph
 from interlock.contract.conformance import differences
 from interlock.contract.document import read_document_file
-from interlock.contract.node import Ending, Node, Step
+from interlock.contract.node import Node, StepResult, Transition
 from interlock.engine import ENGINES, Compiled, EngineName
 from interlock.engine.direct import DirectGraph
 from interlock.errors import InterlockError
@@ -153,7 +153,7 @@ async def _check(invariant: Invariant, lab: EngineLab) -> Finding:
 
 async def verify_graph(graph: Graph, document: Path | None) -> AsyncGenerator[Verdict, None]:
     """Verify what holds for every graph."""
-    outcomes = sum(len(node.endings) for node in graph.nodes.values())
+    outcomes = sum(len(node.transitions) for node in graph.nodes.values())
     built = f"{len(graph.nodes)} nodes, {outcomes} outcomes, {len(graph.state.fields)} fields; fingerprint {graph.fingerprint[:12]}"
     yield Verdict(f"{graph.name}: signatures, state and rows fit together", True, "agrees", built)
     yield Verdict.of(f"{graph.name}: LangGraph draws the nodes and edges of the rows", compare_compiled(graph))
@@ -182,7 +182,7 @@ async def follow_outcomes(graph: Graph) -> Finding:
     ways, followed = _ways(graph), 0
     for engine, compiled in engines.items():
         for node in graph.nodes.values():
-            for ending in node.endings:
+            for ending in node.transitions:
                 went = await _arrive(compiled, [*ways[node.name], ending])
                 if went != ending.target:
                     where = f"'{went or 'END'}' instead of '{ending.target or 'END'}'"
@@ -195,11 +195,11 @@ class _Arrived(Exception):
     """Ends a run when it has come where it was to be followed to."""
 
 
-async def _arrive(compiled: Compiled, way: Sequence[Ending]) -> str | None:
+async def _arrive(compiled: Compiled, way: Sequence[Transition]) -> str | None:
     """Run a graph from its entry with these endings, without calling a node, and return the node that comes next."""
     left, arrived = list(way), list[str]()
 
-    async def run_node(node: Node, _state: Mapping[str, Any]) -> Step:
+    async def run_node(node: Node, _state: Mapping[str, Any]) -> StepResult:
         if not left:
             arrived.append(node.name)
             raise _Arrived
@@ -210,19 +210,19 @@ async def _arrive(compiled: Compiled, way: Sequence[Ending]) -> str | None:
     return arrived[0] if arrived else None
 
 
-def _ways(graph: Graph) -> dict[str, list[Ending]]:
+def _ways(graph: Graph) -> dict[str, list[Transition]]:
     """Find the shortest way from the entry to each node, as the endings along it."""
-    ways: dict[str, list[Ending]] = {graph.entry: []}
+    ways: dict[str, list[Transition]] = {graph.entry: []}
     reached = [graph.entry]
     for name in reached:
-        for ending in graph.nodes[name].endings:
+        for ending in graph.nodes[name].transitions:
             if ending.target is not None and ending.target not in ways:
                 ways[ending.target] = [*ways[name], ending]
                 reached.append(ending.target)
     return ways
 
 
-async def _not_run(*_: Any) -> Step:
+async def _not_run(*_: Any) -> StepResult:
     raise AssertionError  # pragma: no cover - a graph that is followed by the runtime's side takes no step of its own
 
 

@@ -23,7 +23,7 @@ from interlock.adapters.models.local import LocalModel
 from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.rules import Rules
 from interlock.adapters.models.stub import StubModel
-from interlock.capabilities.model import Message, Model, ModelReply, Tool, ToolCall, Usage, joined
+from interlock.capabilities.model import Message, Model, ModelReply, Tool, ToolCall, Usage, join_chunks
 from interlock.errors import ModelCutOff, ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 from interlock.testing import ScriptedModel
 
@@ -316,7 +316,7 @@ async def asked_and_called(
     """Offer tools, have the server call some; return the names that it was offered and those that came back."""
     body = {"content": None, "tool_calls": called(*wire)}
     model = opened(await served(events(body) if streamed else answer(completion(body))))
-    got = joined([piece async for piece in model.stream(HELLO, tools=tools)]) if streamed else await model.reply(HELLO, tools=tools)
+    got = join_chunks([piece async for piece in model.stream(HELLO, tools=tools)]) if streamed else await model.reply(HELLO, tools=tools)
     offered = [one["function"]["name"] for one in json.loads(requests[-1][1])["tools"]]
     return offered, [call.name for call in got.calls]
 

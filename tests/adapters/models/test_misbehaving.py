@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from interlock.adapters.models.langchain import LangChainModel
-from interlock.capabilities.model import Message, ModelReply, Tool, joined
+from interlock.capabilities.model import Message, ModelReply, Tool, join_chunks
 from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 
 Behaviour = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -38,7 +38,7 @@ async def reply(model: LangChainModel) -> object:
 
 
 async def stream(model: LangChainModel) -> object:
-    return joined([piece async for piece in model.stream(HELLO, tools=[LOOK])])
+    return join_chunks([piece async for piece in model.stream(HELLO, tools=[LOOK])])
 
 
 async def decide(model: LangChainModel) -> object:
@@ -330,7 +330,7 @@ async def test_every_call_has_an_id_of_its_own(
     model = opened(await served(behave))
     earlier = ModelReply(calls=(await opened(await served(answer(completion({"tool_calls": calls({"id": "old"})})))).reply(HELLO)).calls)
     messages = [*HELLO, Message(role="assistant", calls=earlier.calls), Message(role="tool", text="nothing", answers="old")]
-    got = joined([piece async for piece in model.stream(messages)]) if streamed else await model.reply(messages)
+    got = join_chunks([piece async for piece in model.stream(messages)]) if streamed else await model.reply(messages)
     assert [call.id for call in got.calls] == expected
     assert all(call.name == "look" and call.arguments == {"at": "x"} for call in got.calls)
 

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.adapters.models.over import BackendOverModel
 from interlock.capabilities.backend import ModelRequest, ModelResponse
-from interlock.capabilities.model import Message, ModelReply, Piece, Tool, Usage
+from interlock.capabilities.model import Chunk, Message, ModelReply, Tool, Usage
 from interlock.errors import BudgetExceeded, ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 from interlock.testing import ScriptedModel
 
@@ -65,7 +65,7 @@ class Hanging:
         await asyncio.Event().wait()
         raise AssertionError
 
-    def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
+    def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
         raise AssertionError
 
     async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 
 from interlock.adapters.models.langchain import LangChainModel
 from interlock.adapters.models.local import LocalModel, find_weights, open_local
-from interlock.capabilities.model import Message, Model, Piece, Tool, joined
+from interlock.capabilities.model import Chunk, Message, Model, Tool, join_chunks
 from interlock.errors import ModelRefused, ModelUnavailable, SettingsInvalid
 
 CATS = [Message(role="system", text="You are helpful."), Message(role="user", text="Tell me about cats in a few sentences.")]
@@ -64,11 +64,11 @@ async def test_it_replies(model: Model) -> None:
 async def test_its_reply_comes_in_pieces(model: Model) -> None:
     began = time.monotonic()
     times: list[float] = []
-    pieces: list[Piece] = []
+    pieces: list[Chunk] = []
     async for piece in model.stream(CATS):
         times.append(time.monotonic() - began)
         pieces.append(piece)
-    whole = joined(pieces)
+    whole = join_chunks(pieces)
     assert whole.text.strip()
     assert len(pieces) > 2
     assert times[0] < times[-1]

@@ -16,7 +16,7 @@ from interlock.adapters.models.offline import OfflineModel
 from interlock.adapters.models.rules import Rules, in_pieces
 from interlock.adapters.models.stub import StubModel
 from interlock.capabilities.backend import ModelRequest, ModelResponse
-from interlock.capabilities.model import Message, Model, ModelReply, Piece, Tool, ToolCall, Usage, joined
+from interlock.capabilities.model import Chunk, Message, Model, ModelReply, Tool, ToolCall, Usage, join_chunks
 from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable, SettingsInvalid
 from interlock.testing import ScriptedModel
 
@@ -33,7 +33,7 @@ class Plain(BaseModel):
     size: int = 3
 
 
-async def streamed(model: Model) -> list[Piece]:
+async def streamed(model: Model) -> list[Chunk]:
     return [piece async for piece in model.stream(HELLO)]
 
 
@@ -76,7 +76,7 @@ async def test_rules_that_decide_on_something_else_are_found_out() -> None:
 def test_pieces_join_to_the_whole(text: str, calls: tuple[ToolCall, ...]) -> None:
     whole = ModelReply(text=text, calls=calls, model="m", usage=Usage(output_tokens=1))
     pieces = list(in_pieces(whole))
-    assert joined(pieces) == whole
+    assert join_chunks(pieces) == whole
     assert all(not piece.calls and piece.usage is None for piece in pieces[:-1])
 
 
@@ -131,7 +131,7 @@ async def test_a_script_raises_what_it_says() -> None:
 
 
 async def test_a_scripts_stream_may_break() -> None:
-    stream = ScriptedModel(["a", Piece(text="b"), ModelUnavailable()]).stream(HELLO)
+    stream = ScriptedModel(["a", Chunk(text="b"), ModelUnavailable()]).stream(HELLO)
     assert [(await anext(stream)).text, (await anext(stream)).text] == ["a", "b"]
     with pytest.raises(ModelUnavailable):
         await anext(stream)

@@ -103,7 +103,7 @@ def test_fields_that_may_be_passed_and_reads_of_presence_have_no_problem():
     assert order(last=bill_if_priced).needs == ("text",)
     assert order(takes=["text", "price"]).needs == ("text", "price")
     assert order(takes=["text", "price", "currency"]).needs == ("text", "price")
-    assert order(takes=["text"], takes_inside=["price"]).needs == ("text", "price")
+    assert order(takes=["text"], takes_from_parent=["price"]).needs == ("text", "price")
 
 
 async def test_a_field_that_some_path_reads_is_required_from_the_caller(engine: EngineName):
@@ -198,14 +198,14 @@ def _hint(hint: Any, how: str) -> Any:
 def every_read(graph: Graph, passed: Mapping[str, Any]) -> None:
     """Let every node read its fields in every state that some path reaches it with."""
     seen: set[tuple[str, frozenset[str]]] = set()
-    reached = [(graph.entry, graph.state.begin(passed))]
+    reached = [(graph.entry, graph.state.initial(passed))]
     while reached:
         name, state = reached.pop()
         if (name, frozenset(state)) in seen:
             continue
         seen.add((name, frozenset(state)))
         graph.nodes[name].read(state)
-        for ending in graph.nodes[name].endings:
+        for ending in graph.nodes[name].transitions:
             if ending.target is not None:
                 after = dict(state)
                 graph.state.apply(after, {field: VALUES[field] for field in ending.fields})
@@ -244,13 +244,13 @@ def test_the_path_in_the_message_really_reads_the_field_before_it_is_written(tas
 def _follow(graph: Graph, path: str, *, field: str) -> None:
     """Run the nodes of a path with every other field passed in: the last one fails for want of this one, and no other does."""
     *steps, last = [re.fullmatch(r"(\w+)(?: \((\w+)\))?", step) for step in path.split(" -> ")]
-    state = graph.state.begin({name: value for name, value in VALUES.items() if name != field})
+    state = graph.state.initial({name: value for name, value in VALUES.items() if name != field})
     following: str | None = graph.entry
     for step in steps:
         assert step is not None
         assert step[1] == following
         graph.nodes[step[1]].read(state)
-        endings = graph.nodes[step[1]].endings
+        endings = graph.nodes[step[1]].transitions
         (taken,) = [ending for ending in endings if ending.name == step[2] or len(endings) == 1]
         graph.state.apply(state, {name: VALUES[name] for name in taken.fields})
         following = taken.target

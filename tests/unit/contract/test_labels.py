@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock import Control, Present, Secret, Untrusted
 from interlock.contract.labels import has_value
-from interlock.contract.shapes import peel
+from interlock.contract.type_hints import unwrap_annotated
 
 
 @dataclass(frozen=True)
@@ -50,5 +50,5 @@ def test_a_label_reads_as_its_name_and_is_one_of_a_kind():
 
 
 def test_present_is_a_bool_to_the_node_that_reads_it():
-    assert peel(Present)[0] is bool
-    assert peel(Annotated[bool, Untrusted])[1] != peel(Present)[1]
+    assert unwrap_annotated(Present)[0] is bool
+    assert unwrap_annotated(Annotated[bool, Untrusted])[1] != unwrap_annotated(Present)[1]

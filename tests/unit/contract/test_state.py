@@ -252,7 +252,7 @@ class Anything(TypedDict, total=False):
 def test_admitted_input_is_not_shared_with_the_caller():
     state = Graph("anything", state=Anything, entry=idle, nodes=[node(idle, goes={Nothing: END})]).state
     value = ["a"]
-    admitted = state.admit({"value": value})
+    admitted = state.parse_input({"value": value})
     value.append("b")
     assert admitted == {"value": ["a"]}
 
@@ -297,5 +297,5 @@ def test_stored_state_that_does_not_fit_is_refused(kept: dict[str, Any]):
 
 def test_state_is_completed_in_the_order_of_its_declaration():
     state = sparse().state
-    assert list(state.complete({"seen": "x", "log": ["a"], "text": "t"})) == ["text", "maybe", "log", "seen"]
-    assert state.complete({}) == {"maybe": None, "log": []}
+    assert list(state.with_defaults({"seen": "x", "log": ["a"], "text": "t"})) == ["text", "maybe", "log", "seen"]
+    assert state.with_defaults({}) == {"maybe": None, "log": []}

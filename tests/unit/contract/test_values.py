@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from interlock import Untrusted
 from interlock.contract.values import (
     copied_by_validation,
-    detached,
+    deep_copy,
     immutable,
     reasons,
     restorer,
@@ -139,7 +139,7 @@ def mutable_parts(value: Any) -> dict[int, Any]:
 @given(VALUES)
 def test_a_detached_value_is_equal_and_shares_nothing_that_can_change(value: Any):
     before = copy.deepcopy(value)
-    made = detached(value)
+    made = deep_copy(value)
     assert made == value == before
     assert type(made) is type(value)
     assert not mutable_parts(made).keys() & mutable_parts(value).keys()
@@ -147,13 +147,13 @@ def test_a_detached_value_is_equal_and_shares_nothing_that_can_change(value: Any
 
 @given(ATOMS)
 def test_what_cannot_change_is_not_copied(value: Any):
-    assert detached(value) is value or isinstance(value, Frozen)
+    assert deep_copy(value) is value or isinstance(value, Frozen)
 
 
 @pytest.mark.parametrize("container", [set, frozenset])
 def test_a_detached_set_shares_nothing_that_can_change(container: type[Any]):
     badge = Badge("a")
-    (made,) = detached(container([badge]))
+    (made,) = deep_copy(container([badge]))
     made.notes.append("spoilt")
     assert badge == Badge("a")
 

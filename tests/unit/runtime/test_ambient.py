@@ -15,7 +15,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import interrupt
 
 from interlock import END, Graph, Interlock, Outcome, Settings, node
-from interlock.contract.node import Node, Step
+from interlock.contract.node import Node, StepResult
 from interlock.engine import EngineName
 from interlock.engine.direct import DirectGraph
 
@@ -127,8 +127,8 @@ async def test_where_langchain_is_not_loaded_a_turn_neither_needs_nor_loads_it(m
     async def tell(text: str) -> Tried:
         return Tried(reached=[text])
 
-    async def run_node(taken: Node, state: Mapping[str, Any]) -> Step:
-        return taken.settle(await taken.run(*taken.read(state)))
+    async def run_node(taken: Node, state: Mapping[str, Any]) -> StepResult:
+        return taken.validate_outcome(await taken.run(*taken.read(state)))
 
     monkeypatch.delitem(sys.modules, LANGCHAINS)
     assert await DirectGraph(safe(tell)).run({"text": "hello"}, run_node) == {"text": "hello", "reached": ["hello"]}

@@ -14,7 +14,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, node
-from interlock.capabilities import Ids, Message, Model, ModelReply, Piece, Tool
+from interlock.capabilities import Chunk, Ids, Message, Model, ModelReply, Tool
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import TurnCancelled
@@ -59,12 +59,12 @@ class Busy:
     async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:
         raise NotImplementedError
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
         self.opened += 1
         try:
             for word in ("some ", "words ", "more"):
                 await asyncio.sleep(0)
-                yield Piece(text=word)
+                yield Chunk(text=word)
             self.log.append("streamed")
         finally:
             self.closed += 1

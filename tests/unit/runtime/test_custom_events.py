@@ -77,8 +77,8 @@ def custom(events: list[Event]) -> list[tuple[str, Any]]:
 
 
 async def two(progress: Any) -> None:
-    await progress.tell("begun", {"step": 1, "of": [2, None, 0.5, True, {"deep": "er"}]})
-    await progress.tell(data={"step": 2}, name="half way")
+    await progress.emit("begun", {"step": 1, "of": [2, None, 0.5, True, {"deep": "er"}]})
+    await progress.emit(data={"step": 2}, name="half way")
 
 
 async def test_events_are_told_in_their_place_with_the_nodes_own_id(engine: EngineName):
@@ -112,7 +112,7 @@ async def test_they_come_while_the_node_runs(engine: EngineName):
     go_on = asyncio.Event()
 
     async def wait(progress: Any) -> None:
-        await progress.tell("waiting", {})
+        await progress.emit("waiting", {})
         await go_on.wait()
 
     async with asyncio.timeout(20):
@@ -125,7 +125,7 @@ async def test_they_come_while_the_node_runs(engine: EngineName):
 
 async def test_of_many_at_once_none_is_lost(engine: EngineName):
     async def many(progress: Any) -> None:
-        await asyncio.gather(*(progress.tell(f"n{number}", {"number": number}) for number in range(50)))
+        await asyncio.gather(*(progress.emit(f"n{number}", {"number": number}) for number in range(50)))
 
     _, events = await taken(engine, many)
     assert custom(events) == [(f"n{number}", {"number": number}) for number in range(50)]
@@ -134,7 +134,7 @@ async def test_of_many_at_once_none_is_lost(engine: EngineName):
 @pytest.mark.parametrize("secret", [TOKEN, KEY], ids=["labelled", "pattern"])
 async def test_a_secret_is_in_no_part_of_them(engine: EngineName, secret: str):
     async def leak(progress: Any) -> None:
-        await progress.tell(f"a {secret}", {secret: 1, f"{secret}{secret}": 2, "deep": [{secret: [secret, f"x{secret}y"]}], "b": "c"})
+        await progress.emit(f"a {secret}", {secret: 1, f"{secret}{secret}": 2, "deep": [{secret: [secret, f"x{secret}y"]}], "b": "c"})
 
     result, events = await taken(engine, leak)
     assert result.error is None
@@ -149,7 +149,7 @@ async def test_a_secret_is_in_no_part_of_them(engine: EngineName, secret: str):
 async def test_what_the_event_shows_is_not_what_the_node_has(engine: EngineName):
     async def change(progress: Any) -> str:
         data: dict[str, Any] = {"list": [TOKEN]}
-        await progress.tell("a", data)
+        await progress.emit("a", data)
         data["list"].append("later")
         return data["list"][0]
 
@@ -166,20 +166,20 @@ async def test_what_the_event_shows_is_not_what_the_node_has(engine: EngineName)
 
 
 WRONG: dict[str, Tell] = {
-    "a number for a name": lambda progress: progress.tell(5, {}),
-    "no name": lambda progress: progress.tell(None, {}),
-    "bytes for a name": lambda progress: progress.tell(b"a", {}),
-    "half a character for a name": lambda progress: progress.tell("\ud800", {}),
-    "no data": lambda progress: progress.tell("a", None),
-    "a list": lambda progress: progress.tell("a", [1]),
-    "a text": lambda progress: progress.tell("a", "b"),
-    "an object": lambda progress: progress.tell("a", {"x": object()}),
-    "bytes": lambda progress: progress.tell("a", {"x": b"\xff"}),
-    "a number for a key": lambda progress: progress.tell("a", {1: 2}),
-    "half a character": lambda progress: progress.tell("a", {"x": "\ud800"}),
-    "too little": lambda progress: progress.tell("a"),
-    "too much": lambda progress: progress.tell("a", {}, 3),
-    "another name": lambda progress: progress.tell(nme="a", data={}),
+    "a number for a name": lambda progress: progress.emit(5, {}),
+    "no name": lambda progress: progress.emit(None, {}),
+    "bytes for a name": lambda progress: progress.emit(b"a", {}),
+    "half a character for a name": lambda progress: progress.emit("\ud800", {}),
+    "no data": lambda progress: progress.emit("a", None),
+    "a list": lambda progress: progress.emit("a", [1]),
+    "a text": lambda progress: progress.emit("a", "b"),
+    "an object": lambda progress: progress.emit("a", {"x": object()}),
+    "bytes": lambda progress: progress.emit("a", {"x": b"\xff"}),
+    "a number for a key": lambda progress: progress.emit("a", {1: 2}),
+    "half a character": lambda progress: progress.emit("a", {"x": "\ud800"}),
+    "too little": lambda progress: progress.emit("a"),
+    "too much": lambda progress: progress.emit("a", {}, 3),
+    "another name": lambda progress: progress.emit(nme="a", data={}),
 }
 
 
@@ -195,7 +195,7 @@ async def test_what_is_no_event_is_the_nodes_mistake_whoever_listens(engine: Eng
     assert custom(events) == []
     [(code, message, place)] = endings
     assert (code, place) == ("contract_violation", "speak")
-    assert "'Progress.tell'" in message
+    assert "'Progress.emit'" in message
     assert (await app(OTHER[engine]).replay(tmp_path / "a", graph=talking(wrong))).differences == ()
 
 
@@ -209,7 +209,7 @@ JSON = st.recursive(
 @given(name=st.text(max_size=30), data=st.dictionaries(st.text(max_size=10), JSON, max_size=4))
 def test_any_data_is_told_as_it_is(name: str, data: dict[str, Any]):
     async def tell(progress: Any) -> None:
-        await progress.tell(name, data)
+        await progress.emit(name, data)
 
     result, events = asyncio.run(taken("direct", tell))
     assert result.error is None
@@ -224,7 +224,7 @@ async def test_after_its_node_has_ended_nothing_is_told(engine: EngineName):
         kept.append(progress)
 
     _, events = await taken(engine, take_along)
-    with pytest.raises(Exception, match=r"'Progress.tell' was called after node 'speak' had ended"):
+    with pytest.raises(Exception, match=r"'Progress.emit' was called after node 'speak' had ended"):
         await kept[0].tell("late", {})
     assert custom(events) == []
 
@@ -236,7 +236,7 @@ async def test_a_replay_repeats_them_on_the_other_engine(engine: EngineName, tmp
     assert (replay.differences, after) == ((), before)
 
     async def other(progress: Any) -> None:
-        await progress.tell("begun", {"step": 9})
+        await progress.emit("begun", {"step": 9})
 
     changed = await app(engine).replay(tmp_path / "record", graph=talking(other))
     assert changed.result.error is not None
@@ -262,7 +262,7 @@ async def test_in_a_graph_inside_they_have_the_path_of_their_node(engine: Engine
     inner = talking(two)
 
     async def outer(text: str, *, low: Low, progress: Progress) -> Done:
-        await progress.tell("outside", {})
+        await progress.emit("outside", {})
         return Done(out=await low.fetch(text))
 
     graph = Graph("top", state=Talk, entry=outer, nodes=[node(outer, goes={Done: END})], takes=["text"], gives="out")
@@ -324,7 +324,7 @@ async def test_they_are_logged_whatever_their_data_are(engine: EngineName, data:
     caplog.set_level(logging.DEBUG, "interlock")
 
     async def tell(progress: Any) -> None:
-        await progress.tell("a thing", data)
+        await progress.emit("a thing", data)
 
     result, events = await taken(engine, tell)
     assert (result.error, custom(events)) == (None, [("a thing", data)])
@@ -335,7 +335,7 @@ async def test_they_are_logged_whatever_their_data_are(engine: EngineName, data:
 async def test_spans_are_as_without_them(engine: EngineName, data: dict[str, Any], spans: Spans):
     async def tell(progress: Any) -> None:
         for name in ("a_start", "a_end", "a_error", "speak"):
-            await progress.tell(name, data)
+            await progress.emit(name, data)
 
     assert (await taken(engine, tell))[0].error is None
     assert sorted(span.name for span in spans.ended) == ["node know", "node speak", "turn talking"]
@@ -353,7 +353,7 @@ async def test_a_listener_that_fails_at_one_is_told_so_at_the_end(engine: Engine
 
 async def test_langgraph_alone_tells_them_redacted():
     async def leak(progress: Any) -> None:
-        await progress.tell(f"a {KEY}", {KEY: f"{TOKEN} {KEY}"})
+        await progress.emit(f"a {KEY}", {KEY: f"{TOKEN} {KEY}"})
 
     graph: Any = Interlock(Settings()).langgraph(talking(leak))
     found = [event async for event in graph.astream_events({"text": "hi"}, version="v2") if event["event"] == "on_custom_event"]

@@ -70,7 +70,7 @@ class Said(Outcome):
 async def search(text: str, *, search: Search, progress: Progress) -> Found:
     """Make a call that only observers see, one that a listener sees, and emit an event of its own."""
     await search.warm_up()
-    await progress.tell("searching", {"for": text})
+    await progress.emit("searching", {"for": text})
     return Found(found=await search.find(text))
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node
-from interlock.capabilities import Clock, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Piece, Tool, Usage
+from interlock.capabilities import Chunk, Clock, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Tool, Usage
 from interlock.capabilities.capability import emits, instant
 from interlock.engine import EngineName
 from interlock.errors import BudgetExceeded, InterlockError
@@ -86,8 +86,8 @@ class Silent:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
-        yield Piece(text="well")
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
+        yield Chunk(text="well")
         await asyncio.Event().wait()
 
     async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:
@@ -97,7 +97,7 @@ class Silent:
 def job(*runs: Any, steps: int = 100) -> Graph:
     targets = [*runs[1:], END]
     rows = [node(run, goes={Done: to}) for run, to in zip(runs, targets, strict=True)]
-    return Graph("job", state=Job, entry=runs[0], nodes=rows, steps=steps)
+    return Graph("job", state=Job, entry=runs[0], nodes=rows, max_steps=steps)
 
 
 def limited(engine: EngineName, **limits: Any) -> Settings:
@@ -157,7 +157,7 @@ async def count_on(count: int) -> Again | Done:
     return Again(count=count + 1) if count < 1000 else Done(out="")
 
 
-endless = Graph("endless", state=Job, entry=count_on, nodes=[node(count_on, goes={Again: count_on, Done: END})], steps=50)
+endless = Graph("endless", state=Job, entry=count_on, nodes=[node(count_on, goes={Again: count_on, Done: END})], max_steps=50)
 
 
 @pytest.mark.parametrize(("limit", "taken"), [(None, 50), (3, 3), (1, 1), (50, 50), (51, 50)])
@@ -599,11 +599,11 @@ async def test_a_stream_without_end_is_cut_where_it_has_said_too_much(engine: En
         said = 0
         released = False
 
-        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
+        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
             try:
                 while True:
                     self.said += 1
-                    yield Piece(text="blah")
+                    yield Chunk(text="blah")
             finally:
                 self.released = True
 
@@ -638,7 +638,7 @@ async def ask_backend_once(text: str, *, backend: ModelBackend) -> Done:
 
 async def test_a_stream_that_says_at_its_end_what_it_took_is_counted_once(engine: EngineName):
     """The text is guessed at while it comes; what the model then says itself takes the place of the guess."""
-    pieces: list[Piece | str | Exception] = [*["x" * 40] * 10, Piece(usage=usage(0, 100))]
+    pieces: list[Chunk | str | Exception] = [*["x" * 40] * 10, Chunk(usage=usage(0, 100))]
     result = await take(engine, job(ask_in_pieces), grants={Model: ScriptedModel(pieces)}, max_tokens=120)
     assert code(result) is None
 
@@ -647,7 +647,7 @@ async def test_a_stream_that_says_at_its_end_what_it_took_is_counted_once(engine
 async def test_a_text_takes_about_as_many_tokens_in_small_pieces_as_in_large_ones(engine: EngineName, size: int):
     """A model that streams letter by letter and says nothing of tokens must not talk for free."""
     text = "x" * 4000
-    pieces: list[Piece | str | Exception] = [text[at : at + size] for at in range(0, len(text), size)]
+    pieces: list[Chunk | str | Exception] = [text[at : at + size] for at in range(0, len(text), size)]
     result = await take(engine, job(ask_in_pieces), grants={Model: ScriptedModel(pieces)}, max_tokens=500)
     assert code(result) == "budget_exceeded"
 

@@ -15,7 +15,7 @@ from opentelemetry import trace
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, node
-from interlock.capabilities import Clock, Ids, Message, Model, ModelReply, Piece, Tool
+from interlock.capabilities import Chunk, Clock, Ids, Message, Model, ModelReply, Tool
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
@@ -229,8 +229,8 @@ class Leaky:
     async def decide(self, messages: Sequence[Message], *, schema: type[Any]) -> Any:
         raise RuntimeError(CANARY)
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
-        yield Piece(text=CANARY[:5], model=CANARY)
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
+        yield Chunk(text=CANARY[:5], model=CANARY)
         raise MediaMalformed(f"It is {CANARY}.")
 
 

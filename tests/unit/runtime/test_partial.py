@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, Subgraph, TurnResult, node, wiring
 from interlock.agent import Agent
-from interlock.capabilities import Ids, Message, Model, Piece, Tool
+from interlock.capabilities import Chunk, Ids, Message, Model, Tool
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelError, ModelUnavailable
 from interlock.runtime.events import Event
@@ -139,11 +139,11 @@ async def test_a_node_that_asks_again_has_said_both(engine: EngineName):
 class Choir:
     """Streams two texts at once, a letter each in turn, until one breaks off."""
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         text = messages[-1].text
         for number in range(5):
             await asyncio.sleep(0)
-            yield Piece(text=f"{text}{number}")
+            yield Chunk(text=f"{text}{number}")
         if text == "b":
             raise DOWN
 
@@ -172,9 +172,9 @@ async def test_a_budget_that_is_used_up_leaves_what_was_said(engine: EngineName,
 
 
 class Slow(Choir):
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
-        yield Piece(text="I was ")
-        yield Piece(text="about to ")
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
+        yield Chunk(text="I was ")
+        yield Chunk(text="about to ")
         await run_out()
 
 
@@ -274,10 +274,10 @@ async def test_turns_at_once_do_not_hear_one_another(engine: EngineName):
 
 
 class Echo(Choir):
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         for _ in range(3):
             await asyncio.sleep(0)
-            yield Piece(text=f"{messages[-1].text} ")
+            yield Chunk(text=f"{messages[-1].text} ")
         raise DOWN
 
 

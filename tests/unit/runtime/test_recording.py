@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Settings, TurnResult, node
 from interlock.adapters.people import LaterHuman, ScriptedHuman
-from interlock.capabilities import Clock, Human, Ids, Message, Model, Piece, Question
+from interlock.capabilities import Chunk, Clock, Human, Ids, Message, Model, Question
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import CapabilityError, MediaMalformed, ModelTimeout, RecordInvalid, StoreFull, StoreUnavailable
@@ -449,11 +449,11 @@ async def test_what_is_done_otherwise_is_told(tmp_path: Path):
 async def test_a_graph_whose_contracts_have_changed_is_told(tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     await Interlock(Settings(), grants={Search: RealSearch()}).run(one(fail), "x", record=path)
-    again = await Interlock(Settings()).replay(path, graph=one(fail, steps=7))
+    again = await Interlock(Settings()).replay(path, graph=one(fail, max_steps=7))
     assert again.differences == ("graph: the contracts of 'one' have changed",)
     cut_short(path, 1)
     with pytest.raises(InterlockError) as caught:
-        await Interlock(Settings(), grants={Search: RealSearch()}).resume(path, graph=one(fail, steps=7))
+        await Interlock(Settings(), grants={Search: RealSearch()}).resume(path, graph=one(fail, max_steps=7))
     assert caught.value.code == "state_incompatible"
 
 
@@ -668,8 +668,8 @@ async def test_a_stream_that_was_cut_off_by_cancellation_is_not_taken_for_whole(
     path = tmp_path / "turn.jsonl"
 
     class Waiting(ScriptedModel):
-        async def stream(self, messages: Sequence[Message], *, tools: Any = ()) -> AsyncIterator[Piece]:  # pyright: ignore[reportIncompatibleMethodOverride]
-            yield Piece(text="half ")
+        async def stream(self, messages: Sequence[Message], *, tools: Any = ()) -> AsyncIterator[Chunk]:  # pyright: ignore[reportIncompatibleMethodOverride]
+            yield Chunk(text="half ")
             said.set()
             await asyncio.Event().wait()
 
@@ -694,8 +694,8 @@ async def test_a_stream_that_was_cut_off_by_the_turns_time_is_the_same_again(eng
     path = tmp_path / "turn.jsonl"
 
     class Waiting(ScriptedModel):
-        async def stream(self, messages: Sequence[Message], *, tools: Any = ()) -> AsyncIterator[Piece]:  # pyright: ignore[reportIncompatibleMethodOverride]
-            yield Piece(text="half ")
+        async def stream(self, messages: Sequence[Message], *, tools: Any = ()) -> AsyncIterator[Chunk]:  # pyright: ignore[reportIncompatibleMethodOverride]
+            yield Chunk(text="half ")
             await run_out()
 
     limited = Settings(engine=engine, max_turn_seconds=ENOUGH)

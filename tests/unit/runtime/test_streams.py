@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol, TypedDict, cast
 import pytest
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Secret, Settings, TurnResult, node
-from interlock.capabilities import Ids, Message, Model, Piece, Tool, ToolCall, Usage
+from interlock.capabilities import Chunk, Ids, Message, Model, Tool, ToolCall, Usage
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ContractError, ContractViolation, MediaMalformed, ModelUnavailable
@@ -122,15 +122,15 @@ class Choir(Capability, Protocol):
     """Gives a model's pieces without being a model."""
 
     @emits("tool")
-    def sing(self, text: str) -> AsyncIterator[Piece]: ...
+    def sing(self, text: str) -> AsyncIterator[Chunk]: ...
     @emits("tool")
-    def whisper(self, text: str) -> AsyncIterator[Annotated[Piece, Secret]]: ...
+    def whisper(self, text: str) -> AsyncIterator[Annotated[Chunk, Secret]]: ...
 
 
 class RealChoir:
-    async def sing(self, text: str) -> AsyncIterator[Piece]:
+    async def sing(self, text: str) -> AsyncIterator[Chunk]:
         for word in ("la ", "lá ", "la"):
-            yield Piece(text=word)
+            yield Chunk(text=word)
 
     whisper = sing
 
@@ -179,10 +179,10 @@ async def test_a_stream_of_events_shows_a_piece_before_the_model_has_finished(en
     go_on = asyncio.Event()
 
     class Waiting(ScriptedModel):
-        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:  # pyright: ignore[reportIncompatibleMethodOverride]
-            yield Piece(text="first ")
+        async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:  # pyright: ignore[reportIncompatibleMethodOverride]
+            yield Chunk(text="first ")
             await go_on.wait()
-            yield Piece(text="second")
+            yield Chunk(text="second")
 
     seen: list[str] = []
     async with asyncio.timeout(20):
@@ -198,7 +198,7 @@ async def ask(text: str, *, model: Model) -> Done:
 
 
 CALL = ToolCall(id="1", name="find", arguments={"words": ["a"]})
-SCRIPT = [Piece(text="Let me ", model="m"), Piece(text="look"), Piece(calls=(CALL,), usage=Usage(input_tokens=1, output_tokens=2))]
+SCRIPT = [Chunk(text="Let me ", model="m"), Chunk(text="look"), Chunk(calls=(CALL,), usage=Usage(input_tokens=1, output_tokens=2))]
 
 
 async def test_the_events_of_a_model_that_streams_are_well_formed(engine: EngineName):

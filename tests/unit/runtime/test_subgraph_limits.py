@@ -50,7 +50,7 @@ async def spin(text: str, word: str | None) -> Picked | Made:
 
 
 spinning = Graph(
-    "spinning", state=Bottom, entry=spin, nodes=[node(spin, goes={Picked: spin, Made: END})], steps=4, takes=["text"], gives="made"
+    "spinning", state=Bottom, entry=spin, nodes=[node(spin, goes={Picked: spin, Made: END})], max_steps=4, takes=["text"], gives="made"
 )
 
 
@@ -59,9 +59,9 @@ async def fetch_thrice(text: str, *, low: Low) -> Done:
 
 
 async def test_a_graph_has_its_own_steps_each_time(engine: EngineName):
-    within = await app(engine, {Low: Subgraph(spinning)}).run(one(fetch_thrice, steps=1), "xyz")
+    within = await app(engine, {Low: Subgraph(spinning)}).run(one(fetch_thrice, max_steps=1), "xyz")
     assert (within.error, within.output, len(within.path)) == (None, "xyzxyzxyz", 1 + 3 * 4)
-    result = await app(engine, {Low: Subgraph(spinning)}).run(one(fetch_thrice, steps=1), "four")
+    result = await app(engine, {Low: Subgraph(spinning)}).run(one(fetch_thrice, max_steps=1), "four")
     assert failure(result) == ("budget_exceeded", "fetch_thrice/spin")
     assert result.error is not None
     assert result.error.message == "The graph took all of its 4 steps without ending."

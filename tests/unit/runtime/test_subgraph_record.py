@@ -188,7 +188,7 @@ async def test_a_process_that_ends_inside_an_inner_node_can_go_on(engine: Engine
 
 
 CHANGED: dict[str, tuple[type, Callable[[], Subgraph]]] = {
-    "steps": (Scout, lambda: Subgraph(looking(steps=8))),
+    "steps": (Scout, lambda: Subgraph(looking(max_steps=8))),
     "name": (Scout, lambda: Subgraph(looking(name="looking"))),
     "takes": (Scout, lambda: Subgraph(looking(takes=["text", "rounds", "log"]))),
     "what is fixed": (Scout, lambda: Subgraph(looking(takes=["text", "rounds", "log"]), log=["fixed"])),

@@ -64,7 +64,7 @@ def trip(budget: int) -> Graph:
         state=Trip,
         entry=step,
         nodes=[node(step, goes={Stepped: rest, Arrived: END}), node(rest, goes={Stepped: step})],
-        steps=budget,
+        max_steps=budget,
     )
 
 

@@ -24,7 +24,7 @@ from interlock.adapters.models.bounded import bounded_client
 from interlock.adapters.models.failures import translating
 from interlock.adapters.models.repetition import LoopDetector
 from interlock.adapters.models.structured import StructuredOutput
-from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Role, Tool, ToolCall, Usage
+from interlock.capabilities.model import Chunk, Decision, Message, ModelReply, Role, Tool, ToolCall, Usage
 from interlock.engine.ambient import alone
 from interlock.errors import ModelCutOff, ModelOutputInvalid, ModelRefused, ModelUnavailable, SettingsInvalid
 
@@ -92,7 +92,7 @@ class LangChainModel:
                 usage=_usage(said.usage_metadata),
             )
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         """Answer piece by piece; the last one carries the calls and how many tokens it took."""
         heard = _Heard(limit=self._max_reply_bytes)
         with translating():
@@ -102,12 +102,12 @@ class LangChainModel:
                 with translating():
                     text = heard.add(_chunk(said))
                 if text:
-                    yield Piece(text=text, model=self._name)
+                    yield Chunk(text=text, model=self._name)
         with translating():
             heard.check_end()
             self._check_text(heard.metadata)
             calls = heard.finished(messages, tools, broken=False)
-        yield Piece(calls=calls, model=self._name, usage=_usage(heard.usage))
+        yield Chunk(calls=calls, model=self._name, usage=_usage(heard.usage))
 
     async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
         """Answer with an instance of a pydantic class. The values are the model's own: none is made up or converted."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel
 
 from interlock.adapters.child import Child
-from interlock.capabilities.model import Decision, Message, Model, ModelReply, Piece, Tool, joined
+from interlock.capabilities.model import Chunk, Decision, Message, Model, ModelReply, Tool, join_chunks
 from interlock.errors import ModelRefused, ModelUnavailable, SettingsInvalid
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ class LocalModel:
         if schema is not None and not tools:
             return await (await self._model(messages)).reply(messages, schema=schema)
         async with aclosing(self.stream(messages, tools=tools)) as pieces:
-            return joined([piece async for piece in pieces])
+            return join_chunks([piece async for piece in pieces])
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         """Answer piece by piece."""
         async with aclosing((await self._model(messages)).stream(messages, tools=tools)) as pieces:
             async for piece in pieces:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from interlock.adapters.models.rules import Rules, in_pieces
-from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool
+from interlock.capabilities.model import Chunk, Decision, Message, ModelReply, Tool
 from interlock.errors import ModelOutputInvalid
 
 __all__ = ["OfflineModel"]
@@ -33,7 +33,7 @@ class OfflineModel:
         reply = self._rules.reply(messages, tools)
         return ModelReply(text=reply, model=_NAME) if isinstance(reply, str) else replace(reply, model=_NAME)
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         """Answer by the rules, word by word."""
         for piece in in_pieces(await self.reply(messages, tools=tools)):
             yield piece

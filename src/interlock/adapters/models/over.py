@@ -9,7 +9,7 @@ from typing import cast
 
 from interlock.adapters.models.guarded import guarded
 from interlock.capabilities.backend import Metadata, ModelRequest, ModelResponse
-from interlock.capabilities.model import Message, Model, ModelReply, Piece, joined
+from interlock.capabilities.model import Chunk, Message, Model, ModelReply, join_chunks
 
 __all__ = ["BackendOverModel"]
 
@@ -38,9 +38,9 @@ class BackendOverModel:
         """Ask for the whole answer, or for its chunks where a listener wants them as they come."""
         if on_chunk is None:
             return await self._model.reply(messages)
-        pieces: list[Piece] = []
-        async with aclosing(cast("AsyncGenerator[Piece, None]", self._model.stream(messages))) as stream:
+        pieces: list[Chunk] = []
+        async with aclosing(cast("AsyncGenerator[Chunk, None]", self._model.stream(messages))) as stream:
             async for piece in stream:
                 on_chunk(piece.text)
                 pieces.append(piece)
-        return joined(pieces)
+        return join_chunks(pieces)

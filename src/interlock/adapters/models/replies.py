@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, field_validator
 
 from interlock.capabilities.backend import ModelResponse
-from interlock.capabilities.model import ModelReply, Piece, ToolCall
+from interlock.capabilities.model import Chunk, ModelReply, ToolCall
 from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 
 __all__ = ["SCRIPTED", "ReplyLine", "Scripted", "scripted"]
@@ -16,7 +16,7 @@ __all__ = ["SCRIPTED", "ReplyLine", "Scripted", "scripted"]
 SCRIPTED = "scripted"
 """Who says it."""
 
-Scripted: TypeAlias = "str | ModelReply | ModelResponse | BaseModel | dict[str, Any] | list[Piece | str | Exception] | Exception"
+Scripted: TypeAlias = "str | ModelReply | ModelResponse | BaseModel | dict[str, Any] | list[Chunk | str | Exception] | Exception"
 """What a script has: text, a reply, a decision, a list of what a stream yields, an exception to raise; a response is for `generate`."""
 
 _ERRORS: Mapping[str, type[ModelError]] = {kind.code: kind for kind in (ModelTimeout, ModelUnavailable, ModelRefused, ModelOutputInvalid)}

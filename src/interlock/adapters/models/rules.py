@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from interlock.capabilities.model import Message, ModelReply, Piece, Tool
+from interlock.capabilities.model import Chunk, Message, ModelReply, Tool
 from interlock.errors import ModelUnavailable
 
 __all__ = ["Rules", "in_pieces"]
@@ -29,9 +29,9 @@ class Rules:
         raise ModelUnavailable(f"No language model is configured to decide on a '{schema.__name__}', and no rule does.")
 
 
-def in_pieces(reply: ModelReply) -> Iterator[Piece]:
+def in_pieces(reply: ModelReply) -> Iterator[Chunk]:
     """Split a reply into one chunk per word. Calls and usage come with the last chunk."""
     words = re.findall(r"\s*\S+\s*$|\s*\S+|\s+", reply.text) or [""]
     for word in words[:-1]:
-        yield Piece(text=word, model=reply.model)
-    yield replace(Piece(text=words[-1], model=reply.model), calls=reply.calls, usage=reply.usage)
+        yield Chunk(text=word, model=reply.model)
+    yield replace(Chunk(text=words[-1], model=reply.model), calls=reply.calls, usage=reply.usage)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from interlock.adapters.models.replies import SCRIPTED, ReplyLine, Scripted, scripted
 from interlock.adapters.models.rules import in_pieces
 from interlock.capabilities.backend import ModelRequest, ModelResponse
-from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool, joined
+from interlock.capabilities.model import Chunk, Decision, Message, ModelReply, Tool, join_chunks
 from interlock.errors import ModelOutputInvalid, SettingsInvalid
 
 __all__ = ["Scripted", "ScriptedModel"]
@@ -58,7 +58,7 @@ class ScriptedModel:
         self.messages.append(tuple(messages))
         return _reply(self._next())
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:  # noqa: ARG002 - it is scripted
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:  # noqa: ARG002 - it is scripted
         """Give the next reply in the pieces of the script, else word by word."""
         self.messages.append(tuple(messages))
         reply = self._next()
@@ -96,15 +96,15 @@ def _reply(scripted: Scripted) -> ModelReply:
         case BaseModel():
             return ModelReply(text=scripted.model_dump_json(), model=SCRIPTED)
         case list():
-            return joined(_piece(piece) for piece in scripted)
+            return join_chunks(_piece(piece) for piece in scripted)
         case _:
             raise TypeError(f"A script's '{type(scripted).__name__}' is for 'generate' only.")
 
 
-def _piece(scripted: Piece | str | Exception) -> Piece:
+def _piece(scripted: Chunk | str | Exception) -> Chunk:
     if isinstance(scripted, Exception):
         raise scripted
-    return Piece(text=scripted, model=SCRIPTED) if isinstance(scripted, str) else scripted
+    return Chunk(text=scripted, model=SCRIPTED) if isinstance(scripted, str) else scripted
 
 
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from interlock.adapters.models.rules import in_pieces
 from interlock.capabilities.backend import Metadata, ModelRequest, ModelResponse
-from interlock.capabilities.model import Decision, Message, ModelReply, Piece, Tool
+from interlock.capabilities.model import Chunk, Decision, Message, ModelReply, Tool
 from interlock.errors import ModelOutputInvalid
 
 __all__ = ["StubModel", "StubModelBackend"]
@@ -33,7 +33,7 @@ class StubModel:
         """Answer without a model."""
         return ModelReply(text=_SENTENCE, model=_NAME)
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Piece, None]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
         """Answer without a model, word by word."""
         for piece in in_pieces(await self.reply(messages, tools=tools)):
             yield piece

@@ -23,7 +23,7 @@ __all__ = ["analyst"]
 
 # fmt: off
 analyst = Graph(
-    "analyst", state=AgentState, entry=ingress, steps=100,
+    "analyst", state=AgentState, entry=ingress, max_steps=100,
     takes=("messages", "user_id", "session_id"), gives="messages", forbids=(Memory, SessionStore),
     nodes=[
         node(ingress,       goes={Admitted: planner}),

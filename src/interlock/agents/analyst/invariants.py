@@ -9,7 +9,7 @@ from interlock.agents.analyst.admission import admit
 from interlock.agents.analyst.graph import analyst
 from interlock.agents.analyst.state import Trim
 from interlock.capabilities import Model, Progress, Toolbox, ToolGateway
-from interlock.contract.shapes import parts
+from interlock.contract.type_hints import nested_types
 from interlock.errors import InputSchema, ModelUnavailable
 from interlock.verification.invariants import Finding, Invariant, Lab
 
@@ -64,8 +64,8 @@ async def only_the_summarizer_trims(_lab: Lab) -> Finding:
     trimming = [
         f"{node.name}: {ending.name}"
         for node in analyst.nodes.values()
-        for ending in node.endings
-        if "messages" in ending.fields and Trim in parts(ending.fields["messages"])
+        for ending in node.transitions
+        if "messages" in ending.fields and Trim in nested_types(ending.fields["messages"])
     ]
     return Finding(trimming == ["summarizer: Summarised"], f"{', '.join(trimming)} may drop messages, by its type", "decided")
 

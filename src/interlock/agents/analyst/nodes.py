@@ -220,7 +220,7 @@ async def verifier(
     which = f"{'Calls failed' if is_error else 'Nothing was found'} for: {'; '.join(filter(None, lacking)) or 'the question'}. {hint}"
     if retry_count < user_context.max_retries:
         told: dict[str, JsonValue] = {"status": "planning_retry", "retry": retry_count + 1, "reason": "error" if is_error else "empty"}
-        await progress.tell("planning_retry", told)
+        await progress.emit("planning_retry", told)
     return Lacking(scratchpad=Scratchpad(failures=failures, hint=which), retry_count=retry_count + 1)
 
 

@@ -13,7 +13,7 @@ __all__ = ["GRAPHS", "SUBGRAPHS", "handle_message", "planner_graph", "runtime_gr
 
 # fmt: off
 planner_graph = Graph(
-    "planner.model_graph", state=state.PlannerState, entry=planner.prompt, steps=3,
+    "planner.model_graph", state=state.PlannerState, entry=planner.prompt, max_steps=3,
     takes=("request",), gives="response", forbids=(SessionStore, Memory, ToolGateway),
     nodes=[
         node(planner.prompt,     goes={state.Asked: planner.model}),
@@ -23,7 +23,7 @@ planner_graph = Graph(
 )
 
 structured_graph = Graph(
-    "specialist.structured_graph", state=state.StructuredState, entry=structured.prompt, steps=3,
+    "specialist.structured_graph", state=state.StructuredState, entry=structured.prompt, max_steps=3,
     takes=("specialist", "payload"), gives="response", forbids=(SessionStore, Memory, ToolGateway),
     nodes=[
         node(structured.prompt,     goes={state.Asked: structured.model}),
@@ -33,7 +33,7 @@ structured_graph = Graph(
 )
 
 tool_planning_graph = Graph(
-    "specialist.tool_planning_graph", state=state.ToolPlanningState, entry=tool_planning.prompt, steps=2,
+    "specialist.tool_planning_graph", state=state.ToolPlanningState, entry=tool_planning.prompt, max_steps=2,
     takes=("specialist", "payload"), gives="reply", forbids=(SessionStore, Memory, ToolGateway),
     nodes=[
         node(tool_planning.prompt, goes={state.Asked: tool_planning.model}),
@@ -42,7 +42,7 @@ tool_planning_graph = Graph(
 )
 
 runtime_graph = Graph(
-    "specialist.runtime_graph", state=state.RuntimeState, entry=runtime.validate_and_prepare, steps=3,
+    "specialist.runtime_graph", state=state.RuntimeState, entry=runtime.validate_and_prepare, max_steps=3,
     takes=("specialist", "request"), gives="response", forbids=(Model, SessionStore, Memory, ToolGateway),
     nodes=[
         node(runtime.validate_and_prepare, goes={state.Free: runtime.tool_path, state.Blocked: runtime.structured_path}),
@@ -52,7 +52,7 @@ runtime_graph = Graph(
 )
 
 handle_message = Graph(
-    "orchestrator.handle_message", state=state.OrchestratorState, entry=turn.validate_request, steps=10,
+    "orchestrator.handle_message", state=state.OrchestratorState, entry=turn.validate_request, max_steps=10,
     takes=("session_id", "text", "workspace_id", "customer_id", "channel_type"), gives="reply", forbids=(Model,),
     nodes=[
         node(turn.validate_request,        goes={state.Accepted: turn.load_or_create_state}),

@@ -13,7 +13,7 @@ __all__ = ["SUBGRAPHS", "admin_graph", "user_graph"]
 
 # fmt: off
 admin_graph = Graph(
-    "gateway.admin", state=GlobalState, entry=supervisor, steps=3, takes=("admin_input",), forbids=(Model,),
+    "gateway.admin", state=GlobalState, entry=supervisor, max_steps=3, takes=("admin_input",), forbids=(Model,),
     nodes=[
         node(supervisor,           goes={Answered: END, Forwarded: bridge}),
         node(bridge,               goes={Crossed: customer_from_bridge}),
@@ -22,7 +22,7 @@ admin_graph = Graph(
 )
 
 user_graph = Graph(
-    "gateway.user", state=UnsafeState, entry=customer, steps=1, takes=("user_input",), takes_inside=("bridge_input", "origin"),
+    "gateway.user", state=UnsafeState, entry=customer, max_steps=1, takes=("user_input",), takes_from_parent=("bridge_input", "origin"),
     gives="response", forbids=(Model, AdminWorker, Classifier, CustomerSide, Vault),
     nodes=[
         node(customer, goes={Responded: END}),

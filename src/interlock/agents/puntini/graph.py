@@ -32,7 +32,7 @@ __all__ = ["puntini"]
 
 # fmt: off
 puntini = Graph(
-    "puntini", state=PuntiniState, entry=parse_goal, steps=600,
+    "puntini", state=PuntiniState, entry=parse_goal, max_steps=600,
     takes=("goal", "session_id"), gives="final_answer", forbids=(GraphStore, Memory, SessionStore),
     nodes=[
         node(parse_goal, goes={SimpleGoal: route_tool, ComplexGoal: plan_step, Resumed: plan_step, Unclear: diagnose}),

@@ -48,7 +48,7 @@ from interlock.agents.puntini.state import (
     Unclear,
 )
 from interlock.agents.puntini.told import planning, told_goal, told_step
-from interlock.capabilities import Clock, Human, Model, Patience, ToolRequest
+from interlock.capabilities import Clock, Human, Model, Timer, ToolRequest
 from interlock.capabilities.registry import GraphUndo, ToolCatalogue, ToolRegistry
 from interlock.errors import (
     ApprovalNeeded,
@@ -220,7 +220,7 @@ async def evaluate(
     return StepFailed(failures=(failure,), retry_count=retry_count + 1)
 
 
-async def diagnose(failures: tuple[Failure, ...], retry_count: int, *, patience: Patience) -> Retry | GiveUp:
+async def diagnose(failures: tuple[Failure, ...], retry_count: int, *, timer: Timer) -> Retry | GiveUp:
     """Find out of what kind the last failure is: by its signature, without a model."""
     last = failures[-1]
     signature = signature_of(last)
@@ -229,7 +229,7 @@ async def diagnose(failures: tuple[Failure, ...], retry_count: int, *, patience:
     if alike or last.error_type in _PERSONS or retry_count >= MAX_RETRIES:
         return GiveUp(diagnosis=Diagnosis(kind=kind, signature=signature, remedy="escalate"))
     if kind == "random":
-        await patience.wait(PAUSE_S)
+        await timer.sleep(PAUSE_S)
     remedy = "repeat" if kind == "random" and last.tool else "replan"  # a model that was not there is asked again by planning
     return Retry(diagnosis=Diagnosis(kind=kind, signature=signature, remedy=remedy), remedy=remedy)
 

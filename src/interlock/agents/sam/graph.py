@@ -34,7 +34,7 @@ __all__ = ["sam"]
 
 # fmt: off
 sam = Graph(
-    "sam", state=AgentState, entry=router_node, steps=10,
+    "sam", state=AgentState, entry=router_node, max_steps=10,
     takes=("raw_input", "conversation_id", "trace_id"), gives="response", forbids=(Memory,),
     nodes=[
         node(router_node,             goes={Routed: state_init_node}),

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Secret, Settings, TurnResult, node
-from interlock.capabilities import Decision, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Piece, Tool, ToolCall
+from interlock.capabilities import Chunk, Decision, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Tool, ToolCall
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
@@ -71,7 +71,7 @@ class Answer(BaseModel):
 
 
 @dataclass(frozen=True)
-class Chunk:
+class SearchHit:
     text: str
 
 
@@ -99,7 +99,7 @@ class Tools(Capability, Protocol):
     @emits("tool")
     def words(self) -> AsyncIterator[str]: ...
     @emits("tool")
-    def chunks(self) -> AsyncIterator[Chunk]: ...
+    def chunks(self) -> AsyncIterator[SearchHit]: ...
 
 
 class Planted:
@@ -126,17 +126,17 @@ class Planted:
         for piece in self.plan.pieces("streamed words"):
             yield piece
 
-    async def chunks(self) -> AsyncIterator[Chunk]:
-        yield Chunk(self.plan.at("streamed record"))
+    async def chunks(self) -> AsyncIterator[SearchHit]:
+        yield SearchHit(self.plan.at("streamed record"))
 
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
         plan = self.plan
         call = ToolCall(id="1", name=plan.at("call name"), arguments={plan.at("call argument key"): [plan.at("call argument")]})
         return ModelReply(text=plan.at("model text"), calls=(call,), model=plan.at("model name"))
 
-    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Piece]:
+    async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
         for piece in self.plan.pieces("streamed text"):
-            yield Piece(text=piece, model=self.plan.at("model name"))
+            yield Chunk(text=piece, model=self.plan.at("model name"))
         if self.plan.end == "stream breaks":
             raise ConnectionError(self.plan.canary)
         if self.plan.end == "wrong piece":

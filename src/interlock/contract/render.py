@@ -6,7 +6,7 @@ from typing import Any
 
 from interlock.contract.graph import Graph
 from interlock.contract.node import Node
-from interlock.contract.shapes import render
+from interlock.contract.type_hints import format_type
 
 __all__ = ["COLUMNS", "as_data", "cells", "markdown", "mermaid"]
 
@@ -19,7 +19,7 @@ def as_data(graph: Graph) -> dict[str, Any]:
         "name": graph.name,
         "entry": graph.entry,
         "state": {
-            name: {"type": render(field.hint), "labels": [label.name for label in field.labels]}
+            name: {"type": format_type(field.hint), "labels": [label.name for label in field.labels]}
             for name, field in graph.state.fields.items()
         },
         "nodes": [
@@ -28,7 +28,7 @@ def as_data(graph: Graph) -> dict[str, Any]:
                 "reads": [str(read) for read in node.reads],
                 "uses": [grant.name for grant in node.grants],
                 "writes": list(node.writes),
-                "goes": {ending.name: ending.target or "END" for ending in node.endings},
+                "goes": {transition.name: transition.target or "END" for transition in node.transitions},
                 "may_not": list(graph.may_not(node.name)),
             }
             for node in graph.nodes.values()
@@ -43,7 +43,7 @@ def cells(graph: Graph, node: Node) -> tuple[list[str], ...]:
         [str(read) for read in node.reads],
         [grant.name for grant in node.grants],
         list(node.writes),
-        [f"{ending.name} -> {ending.target or 'END'}" for ending in node.endings],
+        [f"{transition.name} -> {transition.target or 'END'}" for transition in node.transitions],
         list(graph.may_not(node.name)),
     )
 

@@ -30,7 +30,7 @@ async def answer(asked: str, sent: str, origin: str) -> Said:
 
 
 def inner(**more: Any) -> Graph:
-    given: dict[str, Any] = {"takes": ("asked",), "takes_inside": ("sent", "origin"), "gives": "said"} | more
+    given: dict[str, Any] = {"takes": ("asked",), "takes_from_parent": ("sent", "origin"), "gives": "said"} | more
     return Graph("inner", state=Inner, entry=answer, nodes=[node(answer, goes={Said: END})], **given)
 
 
@@ -81,7 +81,7 @@ async def test_nobody_else_does(engine: EngineName, field: str):
         with pytest.raises(InputSchema, match=f"Field '{field}' cannot be set from outside; this graph takes 'asked'"):
             await running.run(graph, given)
         with pytest.raises(InputSchema):
-            graph.state.admit(given)
+            graph.state.parse_input(given)
 
 
 async def test_langgraph_does_not_either():
@@ -93,11 +93,11 @@ async def test_langgraph_does_not_either():
 
 def test_from_inside_only_what_is_open_is_taken():
     state = inner().state
-    assert state.admit({"sent": "x", "origin": "inside"}, inside=True) == {"sent": "x", "origin": "inside"}
-    assert state.admit({"asked": "x"}, inside=True) == {"asked": "x"}
+    assert state.parse_input({"sent": "x", "origin": "inside"}, inside=True) == {"sent": "x", "origin": "inside"}
+    assert state.parse_input({"asked": "x"}, inside=True) == {"asked": "x"}
     for given in ({"said": "x"}, {"other": "x"}, {"sent": 5}, {"origin": "elsewhere"}):
         with pytest.raises(InputSchema):
-            state.admit(given, inside=True)
+            state.parse_input(given, inside=True)
 
 
 async def test_a_value_of_another_type_is_a_breach(engine: EngineName):
@@ -111,9 +111,9 @@ async def test_a_value_of_another_type_is_a_breach(engine: EngineName):
 @pytest.mark.parametrize(
     ("more", "rule"),
     [
-        ({"takes_inside": ("asked",)}, "taken_twice"),
-        ({"takes": None, "takes_inside": ("sent",)}, "taken_twice"),
-        ({"takes_inside": ("snt",)}, "unknown_field"),
+        ({"takes_from_parent": ("asked",)}, "taken_twice"),
+        ({"takes": None, "takes_from_parent": ("sent",)}, "taken_twice"),
+        ({"takes_from_parent": ("snt",)}, "unknown_field"),
     ],
 )
 def test_a_field_is_open_to_everybody_or_to_graphs_alone(more: dict[str, Any], rule: str):
@@ -131,6 +131,6 @@ async def test_what_is_fixed_has_to_be_open_and_of_its_type(engine: EngineName):
 
 
 def test_it_is_part_of_the_contract():
-    one, other, none = inner(), inner(takes_inside=("sent",)), inner(takes_inside=())
+    one, other, none = inner(), inner(takes_from_parent=("sent",)), inner(takes_from_parent=())
     assert len({one.fingerprint, other.fingerprint, none.fingerprint}) == 3
     assert one.fingerprint == inner().fingerprint

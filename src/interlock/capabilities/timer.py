@@ -6,12 +6,12 @@ from typing import Protocol
 
 from interlock.capabilities.capability import Capability
 
-__all__ = ["Patience"]
+__all__ = ["Timer"]
 
 
-class Patience(Capability, Protocol):
+class Timer(Capability, Protocol):
     """Waits."""
 
-    async def wait(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Let so much time pass."""
         ...

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from interlock import END, Control, Graph, Outcome, Present, Untrusted, node
 from interlock.capabilities import Clock, Memory, ModelBackend
-from interlock.contract.draw import COLUMNS, as_data, cells, markdown, mermaid
+from interlock.contract.render import COLUMNS, as_data, cells, markdown, mermaid
 
 
 @dataclass
@@ -49,7 +49,7 @@ desk = Graph(
     nodes=[node(sort, goes={Sorted: close, Unclear: sort}), node(close, goes={Closed: END})],
     takes=["text"],
     gives="kind",
-    steps=9,
+    max_steps=9,
     forbids=[Memory],
 )
 

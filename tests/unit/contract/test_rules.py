@@ -10,7 +10,7 @@ import pytest
 
 from interlock import END, Capability, Control, Graph, Outcome, node
 from interlock.capabilities import Clock, Memory
-from interlock.contract import check
+from interlock.contract import rules as rules_module
 from interlock.contract.node import Row
 from interlock.errors import ContractError, Problem
 
@@ -274,7 +274,9 @@ CASES = [
     Case("unknown_field", alone(reads_unheard_of), "reads_unheard_of", "weather", "'text', 'size', 'kind'"),
     Case("unknown_field", lambda: letters(row(finish, Done=END), takes=["txet"]), field="txet", says="takes"),
     Case("unknown_field", lambda: letters(row(finish, Done=END), gives="sise"), field="sise", says="gives"),
-    Case("taken_twice", lambda: letters(row(finish, Done=END), takes=["text"], takes_inside=["text"]), field="text", says="graphs alone"),
+    Case(
+        "taken_twice", lambda: letters(row(finish, Done=END), takes=["text"], takes_from_parent=["text"]), field="text", says="graphs alone"
+    ),
     Case("differing_type", alone(reads_as_bytes), "reads_as_bytes", "text", "as 'bytes', but the state has 'str'"),
     Case("differing_type", alone(reads_too_narrow), "reads_too_narrow", "kind", "Literal['short', 'long']"),
     Case(
@@ -312,8 +314,8 @@ CASES = [
         "size",
         "no node on the path stranger -> finish has written",
     ),
-    Case("step_budget", lambda: letters(row(measure, Measured=finish), row(finish, Done=END), steps=1), says="steps=2"),
-    Case("step_budget", lambda: letters(row(finish, Done=END), steps=0), says="steps=1"),
+    Case("step_budget", lambda: letters(row(measure, Measured=finish), row(finish, Done=END), max_steps=1), says="max_steps=2"),
+    Case("step_budget", lambda: letters(row(finish, Done=END), max_steps=0), says="max_steps=1"),
 ]
 STATE_RULES = {
     *("not_a_state", "not_a_field", "state_validators", "not_data", "bad_default", "two_reducers", "reducer_default", "open_control"),
@@ -345,7 +347,7 @@ def test_a_broken_rule_stops_the_graph_and_says_where_and_what_to_change(case: C
 
 
 def test_every_rule_has_a_case():
-    rules = set(re.findall(r'say\(\s*"(\w+)"', getsource(check)))
+    rules = set(re.findall(r'say\(\s*"(\w+)"', getsource(rules_module)))
     assert rules == {case.rule for case in CASES} | STATE_RULES
 
 

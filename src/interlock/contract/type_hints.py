@@ -18,18 +18,18 @@ from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
 
 __all__ = [
     "Hints",
-    "asked_class",
-    "closed",
-    "covers",
+    "alternatives",
+    "class_parameter",
     "describe",
-    "hints",
+    "format_type",
+    "is_assignable",
     "is_generic",
     "is_record",
-    "members",
-    "note",
-    "parts",
-    "peel",
-    "render",
+    "nested_types",
+    "resolve_hints",
+    "stable_repr",
+    "substitute_type",
+    "unwrap_annotated",
 ]
 
 _QUALIFIERS = (Required, NotRequired, ReadOnly)
@@ -43,7 +43,7 @@ class Hints:
     failed: dict[str, str]
 
 
-def hints(owner: Any) -> Hints:
+def resolve_hints(owner: Any) -> Hints:
     """Resolve each annotation on its own, so that a bad one does not hide the others; class variables do not count."""
     resolved: dict[str, Any] = {}
     failed: dict[str, str] = {}
@@ -65,7 +65,7 @@ def _resolve(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
     return typing.get_type_hints(carrier, globalns=scope, include_extras=True)[name]
 
 
-def peel(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+def unwrap_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """Take `Annotated`, `Required` and type aliases off a hint; return the type and the metadata."""
     metadata: tuple[Any, ...] = ()
     while True:
@@ -80,32 +80,32 @@ def peel(hint: Any) -> tuple[Any, tuple[Any, ...]]:
             return hint, metadata
 
 
-def parts(hint: Any, *, inside: tuple[Any, ...] = ()) -> list[Any]:
+def nested_types(hint: Any, *, inside: tuple[Any, ...] = ()) -> list[Any]:
     """List a type and every type inside it, those of a record's fields too."""
-    hint, _ = peel(hint)
+    hint, _ = unwrap_annotated(hint)
     if hint in inside or get_origin(hint) is Literal:
         return []
-    inner = [*get_args(hint), *(hints(hint).resolved.values() if is_record(hint) else ())]
-    return [hint, *(part for item in inner for part in parts(item, inside=(*inside, hint)))]
+    inner = [*get_args(hint), *(resolve_hints(hint).resolved.values() if is_record(hint) else ())]
+    return [hint, *(part for item in inner for part in nested_types(item, inside=(*inside, hint)))]
 
 
-def members(hint: Any) -> list[Any]:
+def alternatives(hint: Any) -> list[Any]:
     """List the alternatives of a type: the members of a union, the values of a Literal."""
-    hint, _ = peel(hint)
+    hint, _ = unwrap_annotated(hint)
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return [member for part in get_args(hint) for member in members(part)]
+        return [member for part in get_args(hint) for member in alternatives(part)]
     if origin is Literal:
         return [Literal[value] for value in get_args(hint)]
     return [types.NoneType if hint is None else hint]
 
 
-def covers(wide: Any, narrow: Any) -> bool:
+def is_assignable(wide: Any, narrow: Any) -> bool:
     """Tell whether every value of `narrow` is a value of `wide`, going by the annotations alone."""
-    return all(any(_covers(option, member) for option in members(wide)) for member in members(narrow))
+    return all(any(_is_assignable_member(option, member) for option in alternatives(wide)) for member in alternatives(narrow))
 
 
-def _covers(wide: Any, narrow: Any) -> bool:
+def _is_assignable_member(wide: Any, narrow: Any) -> bool:
     if wide in (Any, object) or wide == narrow:
         return True
     if get_origin(narrow) is Literal:
@@ -116,15 +116,15 @@ def _covers(wide: Any, narrow: Any) -> bool:
         return False
     related = wide_class is narrow_class or (bool(wide_args) and issubclass(narrow_class, wide_class))
     may_narrow = narrow_class is tuple  # nobody can put a wider part into one
-    return related and all(covers(w, n) and (may_narrow or covers(n, w)) for w, n in zip(wide_args, narrow_args, strict=True))
+    return related and all(is_assignable(w, n) and (may_narrow or is_assignable(n, w)) for w, n in zip(wide_args, narrow_args, strict=True))
 
 
-def render(hint: Any) -> str:
+def format_type(hint: Any) -> str:
     """Write a type the way a person would: `str | None`, `list[str]`, `ModelResponse`."""
-    hint, _ = peel(hint)
+    hint, _ = unwrap_annotated(hint)
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return " | ".join(render(arg) for arg in args)
+        return " | ".join(format_type(arg) for arg in args)
     if origin is Literal:
         return f"Literal[{', '.join(repr(arg) for arg in args)}]"
     if hint in (None, types.NoneType):
@@ -132,13 +132,13 @@ def render(hint: Any) -> str:
     if hint is Ellipsis:
         return "..."
     name = getattr(origin or hint, "__qualname__", None) or str(hint).removeprefix("typing.")
-    return f"{name}[{', '.join(render(arg) for arg in args)}]" if args else name
+    return f"{name}[{', '.join(format_type(arg) for arg in args)}]" if args else name
 
 
 def describe(hint: Any, *, inside: tuple[Any, ...] = ()) -> Any:
     """Describe a type by its structure, as JSON that is equal in every process and differs when the type does."""
-    hint, metadata = peel(hint)
-    notes = sorted(note(item) for item in metadata)
+    hint, metadata = unwrap_annotated(hint)
+    notes = sorted(stable_repr(item) for item in metadata)
     return [_structure(hint, inside), *notes] if notes else _structure(hint, inside)
 
 
@@ -149,16 +149,16 @@ def _structure(hint: Any, inside: tuple[Any, ...]) -> Any:
     if origin in (Union, types.UnionType):
         return {"union": sorted((describe(arg, inside=inside) for arg in args), key=repr)}
     if origin is not None:
-        return {"generic": render(origin), "of": [describe(arg, inside=inside) for arg in args]}
+        return {"generic": format_type(origin), "of": [describe(arg, inside=inside) for arg in args]}
     if hint in inside or not inspect.isclass(hint):
-        return render(hint)
+        return format_type(hint)
     if issubclass(hint, enum.Enum):
         return {"enum": hint.__qualname__, "values": {member.name: repr(member.value) for member in hint}}
     if is_record(hint) or is_named_tuple(hint):
-        fields = {name: describe(part, inside=(*inside, hint)) for name, part in hints(hint).resolved.items()}
-        rules = {name: note(info.metadata) for name, info in getattr(hint, "__pydantic_fields__", {}).items() if info.metadata}
+        fields = {name: describe(part, inside=(*inside, hint)) for name, part in resolve_hints(hint).resolved.items()}
+        rules = {name: stable_repr(info.metadata) for name, info in getattr(hint, "__pydantic_fields__", {}).items() if info.metadata}
         return {"record": hint.__qualname__, "fields": fields, **({"rules": rules} if rules else {})}
-    return render(hint)
+    return format_type(hint)
 
 
 def is_record(hint: Any) -> bool:
@@ -173,17 +173,17 @@ def is_named_tuple(hint: Any) -> bool:
     return hasattr(hint, "_fields") and inspect.isclass(hint) and tuple in hint.__mro__
 
 
-def note(item: Any) -> str:
+def stable_repr(item: Any) -> str:
     """Write a piece of metadata or a default the same way in every process."""
     if isinstance(item, functools.partial):
         made = cast("functools.partial[Any]", item)
-        return f"partial({note(made.func)}, {note(made.args)}, {note(made.keywords)})"
+        return f"partial({stable_repr(made.func)}, {stable_repr(made.args)}, {stable_repr(made.keywords)})"
     if isinstance(item, dict):
-        return f"{{{', '.join(sorted(f'{note(k)}: {note(v)}' for k, v in cast('dict[Any, Any]', item).items()))}}}"
+        return f"{{{', '.join(sorted(f'{stable_repr(k)}: {stable_repr(v)}' for k, v in cast('dict[Any, Any]', item).items()))}}}"
     if isinstance(item, set | frozenset):
-        return f"{{{', '.join(sorted(note(part) for part in cast('set[Any]', item)))}}}"
+        return f"{{{', '.join(sorted(stable_repr(part) for part in cast('set[Any]', item)))}}}"
     if isinstance(item, list | tuple):
-        return f"[{', '.join(note(part) for part in cast('list[Any]', item))}]"
+        return f"[{', '.join(stable_repr(part) for part in cast('list[Any]', item))}]"
     if callable(item) and not inspect.isclass(item):
         return f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', type(item).__qualname__)}"
     return re.sub(r" at 0x[0-9a-f]+", "", repr(item))
@@ -194,11 +194,11 @@ def is_generic(hint: Any) -> bool:
     return isinstance(hint, TypeVar) or bool(getattr(hint, "__parameters__", ()))
 
 
-def closed(hint: Any, part: Any) -> Any:
+def substitute_type(hint: Any, part: Any) -> Any:
     """Put a class in the place of the type variable of an open type."""
     return part if isinstance(hint, TypeVar) else hint[part]
 
 
-def asked_class(parameters: Mapping[str, Any]) -> str | None:
+def class_parameter(parameters: Mapping[str, Any]) -> str | None:
     """Find the parameter that takes the class of what a method is to return: `schema: type[T]`."""
     return next((name for name, hint in parameters.items() if get_origin(hint) is type), None)

@@ -14,7 +14,16 @@ from pydantic import BaseModel
 from typing_extensions import TypeAliasType
 
 from interlock import Untrusted
-from interlock.contract.shapes import covers, describe, hints, is_record, members, note, peel, render
+from interlock.contract.type_hints import (
+    alternatives,
+    describe,
+    format_type,
+    is_assignable,
+    is_record,
+    resolve_hints,
+    stable_repr,
+    unwrap_annotated,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -69,26 +78,26 @@ types_ = st.recursive(
 
 @given(types_)
 def test_a_type_covers_itself_and_anything_covers_it(hint: Any):
-    assert covers(hint, hint)
-    assert covers(Any, hint)
-    assert covers(object, hint)
-    assert covers(Annotated[hint, Untrusted], hint)
-    assert covers(hint, Annotated[hint, Untrusted])
+    assert is_assignable(hint, hint)
+    assert is_assignable(Any, hint)
+    assert is_assignable(object, hint)
+    assert is_assignable(Annotated[hint, Untrusted], hint)
+    assert is_assignable(hint, Annotated[hint, Untrusted])
 
 
 @given(types_, types_)
 def test_a_union_covers_each_of_its_parts(one: Any, other: Any):
     both = Union[one, other]  # noqa: UP007 - made at run time
-    assert covers(both, one)
-    assert covers(both, other)
-    assert covers(both, both)
-    assert covers(one, both) == covers(one, other)
+    assert is_assignable(both, one)
+    assert is_assignable(both, other)
+    assert is_assignable(both, both)
+    assert is_assignable(one, both) == is_assignable(one, other)
 
 
 @given(types_, types_, types_)
 def test_what_covers_is_covered_in_turn(wide: Any, middle: Any, narrow: Any):
-    if covers(wide, middle) and covers(middle, narrow):
-        assert covers(wide, narrow)
+    if is_assignable(wide, middle) and is_assignable(middle, narrow):
+        assert is_assignable(wide, narrow)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,7 @@ def test_what_covers_is_covered_in_turn(wide: Any, middle: Any, narrow: Any):
     ],
 )
 def test_a_wider_type_covers_a_narrower_one(wide: Any, narrow: Any):
-    assert covers(wide, narrow)
+    assert is_assignable(wide, narrow)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +152,7 @@ def test_a_wider_type_covers_a_narrower_one(wide: Any, narrow: Any):
     ],
 )
 def test_a_type_does_not_cover_what_may_hold_another_value(wide: Any, narrow: Any):
-    assert not covers(wide, narrow)
+    assert not is_assignable(wide, narrow)
 
 
 @pytest.mark.parametrize(
@@ -170,18 +179,18 @@ def test_a_type_does_not_cover_what_may_hold_another_value(wide: Any, narrow: An
     ],
 )
 def test_a_type_is_written_the_way_a_person_would(hint: Any, written: str):
-    assert render(hint) == written
+    assert format_type(hint) == written
 
 
 def test_peeling_keeps_everything_that_was_said_about_a_type():
-    assert peel(Annotated[Alias, "outer"]) == (str, (Untrusted, "outer"))
-    assert peel(Required[Annotated[str, "inner"]]) == (str, ("inner",))
-    assert peel(str) == (str, ())
+    assert unwrap_annotated(Annotated[Alias, "outer"]) == (str, (Untrusted, "outer"))
+    assert unwrap_annotated(Required[Annotated[str, "inner"]]) == (str, ("inner",))
+    assert unwrap_annotated(str) == (str, ())
 
 
 def test_the_alternatives_of_a_type_are_found_however_deep():
-    assert members(Annotated[str | None, "x"] | Literal["a", "b"]) == [str, type(None), Literal["a"], Literal["b"]]
-    assert members(None) == [type(None)]
+    assert alternatives(Annotated[str | None, "x"] | Literal["a", "b"]) == [str, type(None), Literal["a"], Literal["b"]]
+    assert alternatives(None) == [type(None)]
 
 
 @given(types_)
@@ -193,8 +202,8 @@ def test_every_type_is_described_as_json_that_is_the_same_again(hint: Any):
 @given(types_, types_)
 def test_two_types_that_are_described_alike_cover_each_other(one: Any, other: Any):
     if describe(one) == describe(other):
-        assert covers(one, other)
-        assert covers(other, one)
+        assert is_assignable(one, other)
+        assert is_assignable(other, one)
 
 
 def test_a_record_is_described_with_everything_inside_it():
@@ -222,10 +231,10 @@ def test_records_are_told_from_other_types(hint: Any, *, expected: bool):
 
 
 def test_a_note_does_not_depend_on_where_in_memory_a_thing_is():
-    assert note(operator.add) == "_operator.add"
-    assert note(Untrusted) == "Untrusted"
-    assert note("a") == "'a'"
-    assert note(object()) == "<object object>"
+    assert stable_repr(operator.add) == "_operator.add"
+    assert stable_repr(Untrusted) == "Untrusted"
+    assert stable_repr("a") == "'a'"
+    assert stable_repr(object()) == "<object object>"
 
 
 async def careless(text: str, ratio: Fraction, size: int) -> Fraction:
@@ -241,15 +250,15 @@ class Derived(Base):
 
 
 def test_an_annotation_that_does_not_resolve_does_not_hide_the_others():
-    found = hints(careless)
+    found = resolve_hints(careless)
     assert found.resolved == {"text": str, "size": int}
     assert found.failed.keys() == {"ratio", "return"}
     assert "'Fraction'" in found.failed["ratio"]
-    inherited = hints(Derived)
+    inherited = resolve_hints(Derived)
     assert inherited.resolved == {"text": str}
     assert inherited.failed.keys() == {"ratio"}
 
 
 def test_sets_are_noted_in_one_order():
     words = ["alpha", "beta", "gamma", "delta"]
-    assert note(set(words)) == note(frozenset(reversed(words))) == "{'alpha', 'beta', 'delta', 'gamma'}"
+    assert stable_repr(set(words)) == stable_repr(frozenset(reversed(words))) == "{'alpha', 'beta', 'delta', 'gamma'}"

@@ -14,10 +14,19 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 from interlock.capabilities.capability import is_capability, is_stream, methods
 from interlock.contract.dataflow import Path, unwritten_reads
 from interlock.contract.labels import PRESENCE, Control
-from interlock.contract.node import END, Ending, Grant, Node, Read, Row
+from interlock.contract.node import END, Grant, Node, Read, Row, Transition
 from interlock.contract.outcome import Outcome
-from interlock.contract.shapes import Hints, asked_class, covers, hints, is_generic, members, peel, render
-from interlock.contract.state import Field, State, check_kind, read_fields, strays
+from interlock.contract.state import Field, State, is_state_class, read_fields, strays
+from interlock.contract.type_hints import (
+    Hints,
+    alternatives,
+    class_parameter,
+    format_type,
+    is_assignable,
+    is_generic,
+    resolve_hints,
+    unwrap_annotated,
+)
 from interlock.contract.values import ValidationError, reasons, structure_validator, validator, value_validator
 from interlock.errors import ContractError, Problem
 
@@ -36,9 +45,9 @@ class Declaration:
     state: type
     entry: object
     rows: Sequence[Row]
-    steps: int
+    max_steps: int
     takes: tuple[str, ...] | None
-    takes_inside: tuple[str, ...]
+    takes_from_parent: tuple[str, ...]
     gives: str | None
     forbids: tuple[type, ...]
 
@@ -71,7 +80,7 @@ class _Builder:
         self._stop_on_problems()
         self._reads_before_writes(nodes, entry)
         self._stop_on_problems()
-        return State(self.declared.state, fields, takes=takes, takes_inside=self.declared.takes_inside), nodes, entry
+        return State(self.declared.state, fields, takes=takes, takes_from_parent=self.declared.takes_from_parent), nodes, entry
 
     def _stop_on_problems(self) -> None:
         if self.problems:
@@ -83,7 +92,7 @@ class _Builder:
         name, state = self.declared.name, self.declared.state
         if not _GRAPH_NAME.fullmatch(name):
             self.say("bad_name", f"'{name}' is not a name for a graph.", "use letters, digits, '_', '-' and '.'.")
-        if not check_kind(state):
+        if not is_state_class(state):
             self.say(
                 "not_a_state",
                 f"state '{_name(state)}' is not a state class.",
@@ -123,7 +132,7 @@ class _Builder:
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             self.say(
                 "not_data",
-                f"type '{render(found.hint)}' is not plain data ({str(error).splitlines()[0]}).",
+                f"type '{format_type(found.hint)}' is not plain data ({str(error).splitlines()[0]}).",
                 "keep plain data in the state; make clients and callables capabilities.",
                 field=found.name,
             )
@@ -134,7 +143,7 @@ class _Builder:
             self.say("name_taken", "LangGraph keeps this name for itself.", "rename the field.", field=found.name)
         if len(found.reducers) > 1:
             self.say("two_reducers", "it has more than one reducer.", "keep one.", field=found.name)
-        if found.reducer is not None and found.default is not None and found.default() != (found.start and found.start()):
+        if found.reducer is not None and found.default is not None and found.default() != (found.initial and found.initial()):
             self.say(
                 "reducer_default",
                 "a field with a reducer begins as the empty value of its type, so its default would never be seen.",
@@ -144,7 +153,7 @@ class _Builder:
         if Control in found.labels and not _is_closed(found.hint):
             self.say(
                 "open_control",
-                f"it is labelled Control but its type '{render(found.hint)}' is open.",
+                f"it is labelled Control but its type '{format_type(found.hint)}' is open.",
                 "make it a Literal.",
                 field=found.name,
             )
@@ -155,7 +164,7 @@ class _Builder:
         except ValidationError as error:
             self.say(
                 "bad_default",
-                f"its default is not of its type '{render(found.hint)}': {reasons(error)}.",
+                f"its default is not of its type '{format_type(found.hint)}': {reasons(error)}.",
                 "change the default or the type.",
                 field=found.name,
             )
@@ -190,7 +199,7 @@ class _Builder:
             fix = "write it as 'async def' at module level: a method or a partial hides what it depends on."
             self.say("not_async", "it is not an async function.", fix, node=name)
             return None
-        found = hints(row.run)
+        found = resolve_hints(row.run)
         for parameter, reason in found.failed.items():
             self.say(
                 "unresolved_annotation",
@@ -232,25 +241,25 @@ class _Builder:
                 grants += self._grant(name, parameter.name, found.resolved[parameter.name])
             else:
                 reads += self._read(name, parameter.name, found.resolved[parameter.name], fields)
-        endings = self._endings(name, row, found, fields, known)
+        transitions = self._transitions(name, row, found, fields, known)
         if len(self.problems) > before:
             return None
-        return Node(name, row.run, reads=tuple(reads), grants=tuple(grants), endings=tuple(endings))
+        return Node(name, row.run, reads=tuple(reads), grants=tuple(grants), transitions=tuple(transitions))
 
     def _read(self, node: str, name: str, hint: Any, fields: Mapping[str, Field]) -> Iterator[Read]:
         if name not in fields:
             says = f"it reads '{name}', which is not a field of state '{self.declared.state.__name__}'."
             self.say("unknown_field", says, _suggest(name, fields, "rename the parameter"), node=node, field=name)
             return
-        wanted, metadata = peel(hint)
+        wanted, metadata = unwrap_annotated(hint)
         if PRESENCE in metadata:
             yield Read(fields[name], bool, presence=True)
             return
-        if not covers(wanted, fields[name].hint):
+        if not is_assignable(wanted, fields[name].hint):
             self.say(
                 "differing_type",
-                f"it reads '{name}' as '{render(wanted)}', but the state has '{render(fields[name].hint)}'.",
-                f"declare the parameter as '{render(fields[name].hint)}'.",
+                f"it reads '{name}' as '{format_type(wanted)}', but the state has '{format_type(fields[name].hint)}'.",
+                f"declare the parameter as '{format_type(fields[name].hint)}'.",
                 node=node,
                 field=name,
             )
@@ -258,11 +267,11 @@ class _Builder:
         yield Read(fields[name], wanted, presence=False)
 
     def _grant(self, node: str, name: str, hint: Any) -> Iterator[Grant]:
-        capability, _ = peel(hint)
+        capability, _ = unwrap_annotated(hint)
         if not is_capability(capability):
             self.say(
                 "unknown_capability",
-                f"it asks for '{name}: {render(capability)}', which is not a capability.",
+                f"it asks for '{name}: {format_type(capability)}', which is not a capability.",
                 "annotate it with a Protocol that inherits from interlock.Capability, or make it positional to read a field.",
                 node=node,
                 field=name,
@@ -287,17 +296,17 @@ class _Builder:
             return
         yield Grant(name, capability)
 
-    def _endings(
+    def _transitions(
         self,
         node: str,
         row: Row,
         found: Hints,
         fields: Mapping[str, Field],
         known: set[int],
-    ) -> Iterable[Ending]:
+    ) -> Iterable[Transition]:
         if "return" in found.failed:
             return ()
-        returned = members(found.resolved["return"]) if "return" in found.resolved else []
+        returned = alternatives(found.resolved["return"]) if "return" in found.resolved else []
         outcomes = [outcome for outcome in returned if inspect.isclass(outcome) and issubclass(outcome, Outcome)]
         if not outcomes or len(outcomes) != len(returned) or Outcome in outcomes:
             self.say(
@@ -314,7 +323,7 @@ class _Builder:
                 "remove it from 'goes', or add it to the return annotation.",
                 node=node,
             )
-        endings: list[Ending] = []
+        transitions: list[Transition] = []
         for outcome in outcomes:
             if outcome not in row.goes:
                 says, fix = f"outcome '{outcome.__name__}' leads nowhere.", f"add '{outcome.__name__}: ...' to 'goes'."
@@ -331,12 +340,12 @@ class _Builder:
                 continue
             written = self._written(node, outcome, fields)
             if written is not None:
-                endings.append(Ending(outcome, written, None if target is END else _name(target), fields))
-        return endings
+                transitions.append(Transition(outcome, written, None if target is END else _name(target), fields))
+        return transitions
 
     def _written(self, node: str, outcome: type[Outcome], fields: Mapping[str, Field]) -> dict[str, Any] | None:
         before = len(self.problems)
-        found = hints(outcome)
+        found = resolve_hints(outcome)
         for name, reason in found.failed.items():
             self.say(
                 "unresolved_annotation",
@@ -349,15 +358,16 @@ class _Builder:
             if name not in fields:
                 says = f"outcome '{outcome.__name__}' writes '{name}', which is not a field of state '{self.declared.state.__name__}'."
                 self.say("outcome_field", says, _suggest(name, fields, "rename it"), node=node, field=name)
-            elif not covers(fields[name].hint, hint):
+            elif not is_assignable(fields[name].hint, hint):
+                declared = format_type(fields[name].hint)
                 self.say(
                     "differing_type",
-                    f"outcome '{outcome.__name__}' writes '{name}' as '{render(hint)}', but the state has '{render(fields[name].hint)}'.",
-                    f"declare it as '{render(fields[name].hint)}' or a part of that.",
+                    f"outcome '{outcome.__name__}' writes '{name}' as '{format_type(hint)}', but the state has '{declared}'.",
+                    f"declare it as '{declared}' or a part of that.",
                     node=node,
                     field=name,
                 )
-        return {name: peel(hint)[0] for name, hint in found.resolved.items()} if len(self.problems) == before else None
+        return {name: unwrap_annotated(hint)[0] for name, hint in found.resolved.items()} if len(self.problems) == before else None
 
     # The graph as a whole
 
@@ -379,12 +389,12 @@ class _Builder:
         to_end = _distances(backward, [name for name, bound in nodes.items() if None in bound.targets])
         for name in nodes.keys() - to_end.keys():
             self.say("no_way_out", "no way leads from it to END.", "lead one of its outcomes towards END.", node=name)
-        if entry in to_end and self.declared.steps < to_end[entry] + 1:
+        if entry in to_end and self.declared.max_steps < to_end[entry] + 1:
             needed = to_end[entry] + 1
             self.say(
                 "step_budget",
-                f"a budget of {self.declared.steps} steps cannot reach END, which is {needed} steps away.",
-                f"declare steps={needed} or more.",
+                f"a budget of {self.declared.max_steps} steps cannot reach END, which is {needed} steps away.",
+                f"declare max_steps={needed} or more.",
             )
 
     def _reads_before_writes(self, nodes: Mapping[str, Node], entry: str) -> None:
@@ -394,7 +404,7 @@ class _Builder:
         `takes` requires what its entry reads.
         """
         takes = self.declared.takes
-        passed = {read.field.name for read in nodes[entry].reads} if takes is None else {*takes, *self.declared.takes_inside}
+        passed = {read.field.name for read in nodes[entry].reads} if takes is None else {*takes, *self.declared.takes_from_parent}
         for found in unwritten_reads(nodes, entry):
             if found.field not in passed:
                 self.say(
@@ -407,14 +417,14 @@ class _Builder:
 
     def _surface(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
         takes, gives = self.declared.takes, self.declared.gives
-        for name in (*(takes or ()), *self.declared.takes_inside):
+        for name in (*(takes or ()), *self.declared.takes_from_parent):
             if name not in fields:
                 says = f"it takes '{name}', which is not a field of the state."
                 self.say("unknown_field", says, _suggest(name, fields, "rename it in 'takes'"), field=name)
-        for name in self.declared.takes_inside:
+        for name in self.declared.takes_from_parent:
             if takes is None or name in takes:
                 says = f"it takes '{name}' from everybody, and from graphs alone."
-                self.say("taken_twice", says, "leave it out of 'takes', or of 'takes_inside'.", field=name)
+                self.say("taken_twice", says, "leave it out of 'takes', or of 'takes_from_parent'.", field=name)
         if gives is not None and gives not in fields:
             says = f"it gives '{gives}', which is not a field of the state."
             self.say("unknown_field", says, _suggest(gives, fields, "rename it in 'gives'"), field=gives)
@@ -429,7 +439,7 @@ def _unwritten_on(path: Path, nodes: Mapping[str, Node], last: str) -> str:
     """Describe a path as `a -> b -> c`, with the outcome in parentheses where a node has more than one."""
     if not path:
         return "has no value when a turn starts"
-    steps = [name if len(nodes[name].endings) == 1 else f"{name} ({outcome})" for name, outcome in path]
+    steps = [name if len(nodes[name].transitions) == 1 else f"{name} ({outcome})" for name, outcome in path]
     return f"no node on the path {' -> '.join([*steps, last])} has written"
 
 
@@ -450,22 +460,22 @@ def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
     streams = is_stream(run)
     if not streams and not inspect.iscoroutinefunction(run):
         return "is not a coroutine function.", "write 'async def', or return an AsyncIterator: every call passes the gate, which may wait."
-    found = hints(run)
+    found = resolve_hints(run)
     if "return" not in found.resolved:
         reason = "".join(f": {reason}" for reason in found.failed.values())
         return f"does not say what it returns{reason}.", "annotate it with a type that resolves: the gate holds every result to it."
     returned = found.resolved["return"]
-    if is_generic(returned) and asked_class(found.resolved) is None:
-        return f"returns '{render(returned)}', which depends on nothing it is told.", "take the class: 'schema: type[T]'."
+    if is_generic(returned) and class_parameter(found.resolved) is None:
+        return f"returns '{format_type(returned)}', which depends on nothing it is told.", "take the class: 'schema: type[T]'."
     try:
         value_validator(get_args(returned)[0] if streams else returned)
     except (PydanticSchemaGenerationError, PydanticUserError):
-        return f"returns '{render(returned)}', which is not plain data.", "return plain data; keep clients in the adapter."
+        return f"returns '{format_type(returned)}', which is not plain data.", "return plain data; keep clients in the adapter."
     return None
 
 
 def _is_closed(hint: Any) -> bool:
-    return all(get_origin(member) is Literal or member in {bool, type(None)} for member in members(hint))
+    return all(get_origin(member) is Literal or member in {bool, type(None)} for member in alternatives(hint))
 
 
 def _has_validators(state: type[BaseModel]) -> bool:
