@@ -69,7 +69,7 @@ class Waited:
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    async def wait(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         self.seconds.append(seconds)
 
 

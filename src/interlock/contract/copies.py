@@ -20,7 +20,7 @@ from interlock.contract.values import ATOMS, deep_copy, immutable, is_plain_mode
 
 __all__ = ["copier"]
 
-_NAMES: dict[str, Any] = {"atoms": ATOMS, "detached": deep_copy, "new": object.__new__, "set_attribute": object.__setattr__}
+_NAMES: dict[str, Any] = {"atoms": ATOMS, "deep_copy": deep_copy, "new": object.__new__, "set_attribute": object.__setattr__}
 """What the functions that are written here can name: one another too."""
 
 _SLOTS = ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
