@@ -116,7 +116,7 @@ class Payload:
     chunks: int
     data: bytes
 
-    def join_chunks(self, pieces: Sequence[object], *, owner: str) -> bytes:
+    def joined(self, pieces: Sequence[object], *, owner: str) -> bytes:
         """Put the payload together; unless every byte is as it was written, it is StoreCorrupt."""
         parts = [piece if isinstance(piece, bytes) else b"" for piece in pieces] if self.chunks else [self.data]
         whole = b"".join(parts)

@@ -132,7 +132,7 @@ class Records:
             written[place.key].setdefault(task, {})[slot] = unpacked(await self.joined(said, owner=name), owner=name)
         return written
 
-    async def join_chunks(self, said: Payload, *, owner: str) -> bytes:
+    async def joined(self, said: Payload, *, owner: str) -> bytes:
         """Return a payload, from wherever it lies."""
         pieces: list[object] = []
         for names in grouped(chunk_names(owner, said.sha256, said.chunks), _CHUNKS):
