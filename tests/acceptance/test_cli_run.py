@@ -13,7 +13,7 @@ from interlock.engine import ENGINES
 
 Command = Callable[..., CompletedProcess[str]]
 
-KEYS = {"agent", "session", "turn", "status", "output", "error", "path", "state", "metadata"}
+KEYS = {"agent", "session", "turn", "status", "output", "error", "path", "state", "metadata", "usage"}
 
 
 def png() -> bytes:

@@ -9,7 +9,7 @@ import mimetypes
 import os
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from interlock.contract import Graph
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
 from interlock.media import sniff
 from interlock.runtime.events import Event, Sink
+from interlock.runtime.limits import TurnUsage
 from interlock.runtime.turn import TurnResult
 from interlock.wiring import Interlock
 
@@ -144,7 +145,7 @@ def _print_event(event: Event) -> None:
 def _refused(agent: str, session: str | None, error: InterlockError) -> dict[str, Any]:
     """Describe a turn that was not taken, in the shape of one that was."""
     fault = {"code": error.code, "message": error.message, "node": None}
-    nothing: dict[str, Any] = {"turn": None, "output": None, "path": [], "state": {}, "metadata": {}}
+    nothing: dict[str, Any] = {"turn": None, "output": None, "path": [], "state": {}, "metadata": {}, "usage": asdict(TurnUsage())}
     return {"agent": agent, "session": session, "status": "error", "error": fault, **nothing}
 
 

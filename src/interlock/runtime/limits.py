@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import override
 
+from interlock.capabilities.model import Usage
 from interlock.errors import BudgetExceeded
 from interlock.runtime.layers import Layer
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.runtime.call import Call, Target
     from interlock.runtime.deadlines import Deadline
 
-__all__ = ["GRACE", "LATE_STEPS", "Budget", "CallUsage", "CountUsage", "Limits", "ModelCallLimit", "TimeRanOut"]
+__all__ = ["GRACE", "LATE_STEPS", "Budget", "CallUsage", "CountUsage", "Limits", "ModelCallLimit", "TimeRanOut", "TurnUsage"]
 
 GRACE = 0.25
 """Seconds in which the calls and nodes of a turn whose time is up can end by themselves, each with its own typed error."""
@@ -50,19 +51,41 @@ class TimeRanOut:
     in_a_step: bool
 
 
-class CallUsage:
-    """Output of one model call so far."""
+@dataclass(frozen=True, kw_only=True)
+class TurnUsage:
+    """What a turn used of its models. Tokens are those that models reported; None means that no model reported any."""
 
-    __slots__ = ("bytes", "tokens")
+    model_calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    output_bytes: int = 0
+
+
+class CallUsage:
+    """Output of one model call so far. `tokens` are estimated until the model reports them."""
+
+    __slots__ = ("bytes", "reported", "tokens")
 
     def __init__(self) -> None:
         self.bytes = self.tokens = 0
+        self.reported: Usage | None = None
 
 
 class Budget:
     """What one turn has used so far. `now` is a monotonic clock, in seconds."""
 
-    __slots__ = ("_bytes", "_late_steps", "_ran_out", "_tokens", "has_time_limit", "limits", "model_calls", "now", "turn_deadline", "until")
+    __slots__ = (
+        "_calls",
+        "_late_steps",
+        "_output_bytes",
+        "_ran_out",
+        "_tokens",
+        "has_time_limit",
+        "limits",
+        "now",
+        "turn_deadline",
+        "until",
+    )
 
     def __init__(self, limits: Limits, *, now: Callable[[], float], ran_out: TimeRanOut | None = None) -> None:
         self.limits = limits
@@ -73,7 +96,8 @@ class Budget:
             # In a replay the node waits for something that was not recorded and would wait for ever.
             self.until = now() + GRACE
         self.has_time_limit = self.until is not None or limits.max_call_seconds is not None
-        self.model_calls = self._tokens = self._bytes = self._late_steps = 0
+        self._tokens = self._output_bytes = self._late_steps = 0
+        self._calls: list[CallUsage] = []
         self.turn_deadline: Deadline | None = None
         """Ends the turn when its time is up; a step that starts later has a grace period of its own."""
 
@@ -121,30 +145,41 @@ class Budget:
 
     def charge_model_call(self) -> CallUsage:
         """Charge one model call. Raises BudgetExceeded where none is left."""
-        if self.model_calls == self.limits.max_model_calls:
-            times = "once" if self.model_calls == 1 else f"{self.model_calls} times"
+        made = len(self._calls)
+        if made == self.limits.max_model_calls:
+            times = "once" if made == 1 else f"{made} times"
             raise BudgetExceeded(f"The turn may ask a model {times}, and has (max_model_calls).")
         self._check()
-        self.model_calls += 1
-        return CallUsage()
+        self._calls.append(CallUsage())
+        return self._calls[-1]
 
     def count(self, usage: CallUsage, output: Any) -> None:
         """Count a model's answer, or one chunk of it. Tokens that the model reports replace the estimate."""
-        if self.limits.max_output_bytes is None and self.limits.max_tokens is None:
-            return
         size = _size(output)
-        reported: Any = getattr(output, "usage", None)
         usage.bytes += size
-        tokens = usage.bytes // _BYTES_PER_TOKEN if reported is None else reported.tokens
-        self._bytes += size
+        self._output_bytes += size
+        reported: Any = getattr(output, "usage", None)
+        if isinstance(reported, Usage):
+            usage.reported = reported
+        tokens = usage.bytes // _BYTES_PER_TOKEN if usage.reported is None else usage.reported.tokens
         self._tokens += tokens - usage.tokens
         usage.tokens = tokens
         self._check()
 
+    def usage(self) -> TurnUsage:
+        """Return what the turn has used so far."""
+        reported = [call.reported for call in self._calls if call.reported is not None]
+        return TurnUsage(
+            model_calls=len(self._calls),
+            input_tokens=sum(usage.input_tokens for usage in reported) if reported else None,
+            output_tokens=sum(usage.output_tokens for usage in reported) if reported else None,
+            output_bytes=self._output_bytes,
+        )
+
     def _check(self) -> None:
         """Raise BudgetExceeded once models have produced too much; also for a node that caught the first error."""
         limits = self.limits
-        if limits.max_output_bytes is not None and self._bytes > limits.max_output_bytes:
+        if limits.max_output_bytes is not None and self._output_bytes > limits.max_output_bytes:
             raise BudgetExceeded(f"The turn's models said more than {limits.max_output_bytes:,} bytes (max_output_bytes).")
         if limits.max_tokens is not None and self._tokens > limits.max_tokens:
             raise BudgetExceeded(f"The turn took more than {limits.max_tokens:,} tokens (max_tokens).")

@@ -106,6 +106,7 @@ class Result(TypedDict):
     path: list[str]
     state: dict[str, Any]
     metadata: dict[str, Any]
+    usage: dict[str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +292,7 @@ def differences(record: Record, fingerprint: str, after: Footer, unused: Iterabl
     before = cast("Footer", record.footer)
     if record.header.fingerprint != fingerprint:
         yield f"graph: the contracts of '{record.header.graph}' have changed"
-    for part in ("status", "output", "error", "path", "metadata"):
+    for part in ("status", "output", "error", "path", "metadata", "usage"):
         if before.result[part] != after.result[part]:
             yield f"{part}: was {_short(before.result[part])}, is {_short(after.result[part])}"
     was, now = before.result["state"], after.result["state"]

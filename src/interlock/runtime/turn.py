@@ -14,7 +14,7 @@ import logging
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
 
 from interlock.capabilities.human import Question
@@ -29,7 +29,7 @@ from interlock.runtime.deadlines import Deadline, Deadlines
 from interlock.runtime.events import Events, Run, Sink, Watcher, hide
 from interlock.runtime.gate import Gate
 from interlock.runtime.journal import Journal
-from interlock.runtime.limits import GRACE, Budget, Limits, TimeRanOut
+from interlock.runtime.limits import GRACE, Budget, Limits, TimeRanOut, TurnUsage
 from interlock.runtime.node_run import GraphRun
 from interlock.runtime.observe import LOGGER
 from interlock.runtime.rate_limits import RateLimits
@@ -39,8 +39,8 @@ from interlock.runtime.sessions import SessionState
 __all__ = ["Turn", "TurnOptions", "TurnRequest", "TurnResult"]
 
 
-RESULT_PARTS = ("agent", "session", "turn", "status", "output", "error", "path", "state", "metadata")
-_RESULT_NAMES = frozenset({*RESULT_PARTS, "code", "message", "node"})
+RESULT_PARTS = ("agent", "session", "turn", "status", "output", "error", "path", "state", "metadata", "usage")
+_RESULT_NAMES = frozenset({*RESULT_PARTS, "code", "message", "node", *(field.name for field in fields(TurnUsage))})
 
 
 @dataclass(kw_only=True)
@@ -56,6 +56,7 @@ class TurnResult:
     path: tuple[str, ...]
     state: Values
     metadata: Mapping[str, Any]
+    usage: TurnUsage = field(default_factory=TurnUsage)
     redactor: Redactor = field(default_factory=Redactor, repr=False, compare=False)
     secret: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
@@ -72,7 +73,7 @@ class TurnResult:
 
     def readable(self, data: dict[str, Any]) -> dict[str, Any]:
         """Put back what is the result's own: a secret that is an ordinary word must not hide how a turn ended."""
-        data |= {"agent": self.agent, "turn": self.turn, "status": self.status, "path": list(self.path)}
+        data |= {"agent": self.agent, "turn": self.turn, "status": self.status, "path": list(self.path), "usage": asdict(self.usage)}
         if self.error is not None:
             data["error"] |= {"code": self.error.code, "node": self.error.node}
         return data
@@ -296,6 +297,7 @@ class Turn:
             path=tuple(self._context.path),
             state=state,
             metadata={**reply.metadata, "models": list(self._context.models)} if self._context.models else reply.metadata,
+            usage=self._context.budget.usage(),
             redactor=self._context.redactor,
             secret=self._graph.state.secret,
         )

@@ -245,6 +245,7 @@ async def test_a_result_is_plain_json_when_asked(engine: EngineName):
         "path": ["step"],
         "state": {"steps": 0, "log": ["arrived"]},
         "metadata": {},
+        "usage": {"model_calls": 0, "input_tokens": None, "output_tokens": None, "output_bytes": 0},
     }
 
 

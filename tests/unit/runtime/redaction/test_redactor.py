@@ -637,7 +637,7 @@ async def test_a_secret_too_short_to_look_for_is_hidden_in_the_output_as_well(en
 async def test_a_secret_that_is_an_ordinary_word_leaves_the_result_readable(engine: EngineName, word: str):
     result, events = await take(engine, safe(tell_token), {"token": word})
     told = result.to_json()
-    assert told.keys() == {"agent", "session", "turn", "status", "output", "error", "path", "state", "metadata"}
+    assert told.keys() == {"agent", "session", "turn", "status", "output", "error", "path", "state", "metadata", "usage"}
     assert (told["status"], told["error"]["code"], told["error"]["node"]) == ("error", "node_failed", "tell_token")
     assert [event["data"].keys() for event in events] == [{"input"}, {"input"}, {"error"}, {"output"}]
     assert events[-1]["data"]["output"]["status"] == "error"
