@@ -79,7 +79,7 @@ async def look(text: str, *, looking: Looking) -> Found:
 
 
 async def speak(found: str, *, model: Model) -> Said:
-    return Said(said="".join([piece.text async for piece in model.stream([Message(role="user", text=found)])]))
+    return Said(said="".join([chunk.text async for chunk in model.stream([Message(role="user", text=found)])]))
 
 
 async def ask(found: str, *, human: Human, clock: Clock) -> Said:

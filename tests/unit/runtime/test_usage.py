@@ -47,7 +47,7 @@ async def say(text: str, *, model: Model) -> Said:
 
 
 async def stream(text: str, *, model: Model) -> Said:
-    return Said(said="".join([piece.text async for piece in model.stream(ASKED)]))
+    return Said(said="".join([chunk.text async for chunk in model.stream(ASKED)]))
 
 
 async def decide(text: str, *, model: Model) -> Said:
