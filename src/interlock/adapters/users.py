@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from interlock.capabilities.policy import Verdict
 from interlock.capabilities.profiles import Profile
-from interlock.contract.values import reasons
+from interlock.contract.schema import error_summary
 from interlock.errors import SettingsInvalid
 
 __all__ = ["FileProfiles", "OpenProfiles", "RulePolicy"]
@@ -52,7 +52,7 @@ class FileProfiles:
         try:
             self._users = _Users.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
         except ValidationError as error:
-            raise SettingsInvalid(f"The users in '{path}' cannot be used: {reasons(error)}.") from error
+            raise SettingsInvalid(f"The users in '{path}' cannot be used: {error_summary(error)}.") from error
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise SettingsInvalid(f"The users in '{path}' cannot be read: {error}.") from error
 

@@ -21,7 +21,7 @@ from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.run import read_file
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
-from interlock.contract.codec import to_json
+from interlock.contract.schema import to_json
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
 from interlock.runtime.events import Event, Sink
 from interlock.runtime.turn import TurnResult

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from interlock.cli.answer import Answer, print_answer
 from interlock.cli.screen import safe
-from interlock.contract.codec import to_json
+from interlock.contract.schema import to_json
 from interlock.runtime.events import Event
 from interlock.runtime.turn import TurnResult
 

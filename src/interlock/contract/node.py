@@ -7,18 +7,17 @@ fields of the outcomes it returns are what it writes, and the type of the outcom
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
-from interlock.contract.codec import Write, record_writer
-from interlock.contract.copies import copier
+from interlock.contract.copying import copied_by_validation, deep_copy, is_immutable
 from interlock.contract.labels import has_value, is_secret
 from interlock.contract.outcome import Outcome
+from interlock.contract.schema import ValidationError, Write, error_summary, record_validator, record_writer
 from interlock.contract.state import Field, Values
 from interlock.contract.type_hints import format_type, is_assignable
-from interlock.contract.values import ValidationError, copied_by_validation, deep_copy, immutable, reasons, validator
 from interlock.errors import ContractViolation
 
 __all__ = ["END", "Grant", "Node", "Read", "Row", "StepResult", "Target", "Transition", "node"]
@@ -62,20 +61,17 @@ class Read:
     def __str__(self) -> str:
         return f"{self.field.name}?" if self.presence else self.field.name
 
-    @property
-    def source(self) -> str:
-        """The expression that takes this out of the state: copied where it can be changed in place."""
-        initial = self.field.initial
-        unset_is_none = self.allows_none if initial is None else initial() is None
-        value = f"state.get({self.field.name!r})" if unset_is_none else f"state[{self.field.name!r}]"
-        if self.presence:
-            return f"has_value({value})"
-        return value if immutable(self.field.hint) else f"copy_{self.field.name}({value})"
-
     @cached_property
     def allows_none(self) -> bool:
         """Whether the node takes the absence of a value for None."""
         return self.presence or is_assignable(self.hint, None)
+
+    @property
+    def convert(self) -> Callable[[Any], Any] | None:
+        """What is applied to the field's value before the node receives it; None where it is passed as it is."""
+        if self.presence:
+            return has_value
+        return None if is_immutable(self.field.hint) else deep_copy
 
     @property
     def needs_value(self) -> bool:
@@ -114,7 +110,7 @@ class Transition:
         self.name = outcome.__name__
         self.fields = dict(fields)
         self.target = target
-        self.validate = validator(outcome.__name__, {name: state[name].constrain(hint) for name, hint in fields.items()})
+        self.validate = record_validator(outcome.__name__, {name: state[name].constrain(hint) for name, hint in fields.items()})
         self.secret = frozenset(name for name in fields if is_secret(state[name].declared))
         self._written = {name: state[name].hint for name in fields}
         self.shared = tuple(name for name, hint in fields.items() if not copied_by_validation(hint))
@@ -148,7 +144,7 @@ class Node:
         self._read_hints = {str(read): bool if read.presence else read.field.hint for read in reads}
         self.grants = grants
         self.transitions = transitions
-        self.read = _reader(reads)
+        self._fetches = tuple((read.field.name, read.convert, read) for read in reads)
         self._transitions = {transition.outcome: transition for transition in transitions}
 
     @cached_property
@@ -169,6 +165,14 @@ class Node:
     def targets(self) -> tuple[str | None, ...]:
         return tuple(dict.fromkeys(transition.target for transition in self.transitions))
 
+    def read(self, state: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the node's positional arguments. Raises ContractViolation for a field that has no value."""
+        arguments: list[Any] = []
+        for name, convert, read in self._fetches:
+            value = state[name] if name in state else read.initial_value()
+            arguments.append(value if convert is None else convert(value))
+        return tuple(arguments)
+
     def validate_outcome(self, outcome: object) -> StepResult:
         """Hold what the node returned to its contract; build the update from exactly what the outcome declares."""
         transition = self._transitions.get(type(outcome))  # pyright: ignore[reportArgumentType] - any type may be asked for
@@ -178,36 +182,9 @@ class Node:
         try:
             update = transition.validate(outcome.__dict__)
         except ValidationError as error:
-            wrong = reasons(error, secret=transition.secret)
+            wrong = error_summary(error, secret=transition.secret)
         else:
             for name in transition.shared:
                 update[name] = deep_copy(update[name])
             return transition, update
         raise ContractViolation(f"Outcome '{transition.name}' does not fit the state: {wrong}.")  # here: the value is not dragged along
-
-
-_READ = """
-def read(state):
-    try:
-        return ({values})
-    except KeyError:
-        state = begun(state)
-        return ({values})
-"""
-
-
-def _reader(reads: Sequence[Read]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Write the function that takes what a node reads out of the state, and nothing else, as dataclasses write __init__.
-
-    It runs at every step. Tried: a function for each read; itemgetter with a loop over what is to be copied. Both took
-    twice the time.
-    """
-
-    def begun(state: Mapping[str, Any]) -> dict[str, Any]:
-        """Fill in what was never written."""
-        return {read.field.name: state[read.field.name] if read.field.name in state else read.initial_value() for read in reads}
-
-    namespace: dict[str, Any] = {"has_value": has_value, "begun": begun}
-    namespace |= {f"copy_{read.field.name}": copier(read.field.hint) for read in reads if not immutable(read.field.hint)}
-    exec(_READ.format(values="".join(f"{read.source}, " for read in reads)), namespace)  # noqa: S102 - our own text
-    return namespace["read"]

@@ -16,6 +16,7 @@ from interlock.contract.dataflow import Path, unwritten_reads
 from interlock.contract.labels import PRESENCE, Control
 from interlock.contract.node import END, Grant, Node, Read, Row, Transition
 from interlock.contract.outcome import Outcome
+from interlock.contract.schema import ValidationError, error_summary, record_validator, strict_validator, structure_validator
 from interlock.contract.state import Field, State, is_state_class, read_fields, strays
 from interlock.contract.type_hints import (
     Hints,
@@ -27,7 +28,6 @@ from interlock.contract.type_hints import (
     resolve_hints,
     unwrap_annotated,
 )
-from interlock.contract.values import ValidationError, reasons, structure_validator, validator, value_validator
 from interlock.errors import ContractError, Problem
 
 __all__ = ["Declaration", "build"]
@@ -128,7 +128,7 @@ class _Builder:
 
     def _field(self, found: Field) -> None:
         try:
-            validator("Field", {found.name: found.annotated})
+            record_validator("Field", {found.name: found.annotated})
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             self.say(
                 "not_data",
@@ -164,7 +164,7 @@ class _Builder:
         except ValidationError as error:
             self.say(
                 "bad_default",
-                f"its default is not of its type '{format_type(found.hint)}': {reasons(error)}.",
+                f"its default is not of its type '{format_type(found.hint)}': {error_summary(error)}.",
                 "change the default or the type.",
                 field=found.name,
             )
@@ -468,7 +468,7 @@ def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
     if is_generic(returned) and class_parameter(found.resolved) is None:
         return f"returns '{format_type(returned)}', which depends on nothing it is told.", "take the class: 'schema: type[T]'."
     try:
-        value_validator(get_args(returned)[0] if streams else returned)
+        strict_validator(get_args(returned)[0] if streams else returned)
     except (PydanticSchemaGenerationError, PydanticUserError):
         return f"returns '{format_type(returned)}', which is not plain data.", "return plain data; keep clients in the adapter."
     return None

@@ -16,21 +16,22 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import is_typeddict
 
-from interlock.contract.codec import Codec, Write, writer
+from interlock.contract.copying import copied_by_validation, deep_copy
 from interlock.contract.labels import Label, is_secret
-from interlock.contract.type_hints import is_assignable, is_record, nested_types, resolve_hints, unwrap_annotated
-from interlock.contract.values import (
+from interlock.contract.schema import (
+    Codec,
     ValidationError,
     Validator,
-    attempt,
-    copied_by_validation,
-    deep_copy,
-    make_record,
-    reasons,
-    restorer,
-    validator,
-    value_validator,
+    Write,
+    error_summary,
+    json_writer,
+    make_typed_dict,
+    record_validator,
+    stored_validator,
+    strict_validator,
+    try_validate,
 )
+from interlock.contract.type_hints import is_assignable, is_record, nested_types, resolve_hints, unwrap_annotated
 from interlock.errors import ContractViolation, InputEncoding, InputSchema, StateIncompatible
 
 __all__ = ["Field", "State", "Values", "is_state_class", "read_fields", "strays"]
@@ -108,11 +109,11 @@ class Field:
     def _reduce(self, current: Any, update: Any) -> Any:
         reducer = cast("Reducer", self.reducer)
         try:
-            made = attempt(self._validate, reducer(current, update))
+            made = try_validate(self._validate, reducer(current, update))
         except Exception as error:
             raise ContractViolation(f"The reducer of field '{self.name}' raised {type(error).__name__}.") from error
         if isinstance(made, ValidationError):
-            told = "" if is_secret(self.declared) else f": {reasons(made)}"
+            told = "" if is_secret(self.declared) else f": {error_summary(made)}"
             raise ContractViolation(f"The reducer of field '{self.name}' made something else{told}.")
         return made
 
@@ -122,10 +123,10 @@ class Field:
 
     def restore(self, value: Any) -> Any:
         """Turn a stored value back into the declared type: a store keeps lists for tuples and dicts for records."""
-        found = attempt(self._restore, {self.name: value})
+        found = try_validate(self._restore, {self.name: value})
         if isinstance(found, ValidationError):
             secret = frozenset({self.name} if is_secret(self.declared) else ())
-            raise StateIncompatible(f"The stored state does not fit: {reasons(found, secret=secret)}.")
+            raise StateIncompatible(f"The stored state does not fit: {error_summary(found, secret=secret)}.")
         return found[self.name]
 
     @cached_property
@@ -145,11 +146,11 @@ class Field:
 
     @cached_property
     def _restore(self) -> Validator:
-        return restorer(self.name, self.annotated)
+        return stored_validator(self.name, self.annotated)
 
     @cached_property
     def _validate(self) -> Callable[[Any], Any]:
-        return value_validator(self.annotated)
+        return strict_validator(self.annotated)
 
 
 def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
@@ -206,7 +207,7 @@ class State:
         self.takes_from_parent = takes_from_parent
         taken = (*takes, *takes_from_parent)
         self._open, self._open_inside = frozenset(takes), frozenset(taken)
-        self._admit: Validator = validator("Input", {n: fields[n].annotated for n in taken}, partial=True)
+        self._admit: Validator = record_validator("Input", {n: fields[n].annotated for n in taken}, partial=True)
         self._admits_copies = all(copied_by_validation(fields[name].hint) for name in taken)
         self.names = frozenset(fields)
         self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
@@ -223,12 +224,12 @@ class State:
     @cached_property
     def write(self) -> Write:
         """Write fields of the state as JSON, for whoever listens."""
-        return writer(self.record)
+        return json_writer(self.record)
 
     @cached_property
     def record(self) -> Any:
         """The fields as a TypedDict, any of which may be missing."""
-        return make_record("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
+        return make_typed_dict("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
 
     def parse_input(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
         """Take input from outside, or from a graph that this one is inside: known fields that are open to it, of exactly their types."""
@@ -237,11 +238,11 @@ class State:
             if name not in open_to_it:
                 why = "cannot be set from outside" if name in self.fields else "is unknown"
                 raise InputSchema(f"Field '{name}' {why}; this graph takes {_listed(self.takes)}.")
-        admitted = attempt(self._admit, dict(given))
+        admitted = try_validate(self._admit, dict(given))
         if isinstance(admitted, ValidationError):
             kinds = {one["type"] for one in admitted.errors(include_url=False, include_input=False)}
             refused = InputEncoding if kinds == {"string_unicode"} else InputSchema
-            raise refused(f"The input does not fit: {reasons(admitted, secret=self.secret)}.")
+            raise refused(f"The input does not fit: {error_summary(admitted, secret=self.secret)}.")
         return admitted if self._admits_copies else deep_copy(admitted)
 
     def initial(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:

@@ -28,11 +28,11 @@ from langgraph.checkpoint.serde.types import (  # what LangGraph itself puts int
     _DeltaSnapshot as DeltaSnapshot,  # pyright: ignore[reportPrivateUsage] - it has no other name
 )
 from langgraph.types import Interrupt, Overwrite, Send, TimeoutPolicy  # likewise
-from pydantic import BaseModel, RootModel, TypeAdapter
-from pydantic_core import CoreConfig, SchemaValidator, TzInfo
+from pydantic import BaseModel, RootModel
+from pydantic_core import TzInfo
 
+from interlock.contract.schema import ValidationError, error_summary, exact_validator, try_validate
 from interlock.contract.type_hints import is_named_tuple
-from interlock.contract.values import ValidationError, attempt, changed_schema, reasons, strip_schema
 from interlock.engine.messages import Shown
 from interlock.errors import InterlockError, StateIncompatible, StateUnstorable, StoreCorrupt
 
@@ -183,7 +183,7 @@ class ClosedSerializer:
             raise StoreCorrupt("A checkpoint holds a record of a class that is not one of the state's; it is left as it is.")
         made = record.made({field: self._restored(part, room) for field, part in fields.items()})
         if isinstance(made, ValidationError):
-            raise StoreCorrupt(f"A checkpoint holds a '{name}' that does not fit its class: {reasons(made)}; it is left as it is.")
+            raise StoreCorrupt(f"A checkpoint holds a '{name}' that does not fit its class: {error_summary(made)}; it is left as it is.")
         if given is not None:
             made.model_fields_set.intersection_update(given)
         return made
@@ -217,38 +217,22 @@ class _Record:
             derived = tuple(field.name for field in dataclasses.fields(value) if not field.init)
         made = self.made(fields)
         if isinstance(made, ValidationError):
-            raise StateUnstorable(f"A '{self._kind.__qualname__}' cannot be stored: it does not fit its own class: {reasons(made)}.")
+            raise StateUnstorable(f"A '{self._kind.__qualname__}' cannot be stored: it does not fit its own class: {error_summary(made)}.")
         if any(getattr(made, name) != getattr(cast("Any", value), name) for name in derived):
             raise StateUnstorable(f"A '{self._kind.__qualname__}' cannot be stored: it holds something that is not in its fields.")
         return fields, given
 
     def made(self, fields: dict[str, Any]) -> Any:
         """Make a record of these fields, or return what is wrong with them."""
-        return attempt(self._validate, fields["root"] if issubclass(self._kind, RootModel) else fields)
+        return try_validate(self._validate, fields["root"] if issubclass(self._kind, RootModel) else fields)
 
     @functools.cached_property
     def _validate(self) -> Callable[[Any], Any]:
-        """Compile the class's own schema, so that no field is converted and nothing but the fields is taken."""
-        schema = changed_schema(TypeAdapter[Any](self._kind).core_schema, _exact)
-        return SchemaValidator(schema, CoreConfig(strict=True), _use_prebuilt=False).validate_python
+        return exact_validator(self._kind)
 
 
 def _has_fields(kind: type[Any]) -> bool:
     return dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel) or is_named_tuple(kind)
-
-
-def _exact(schema: dict[str, Any]) -> dict[str, Any]:
-    """Make a record take its fields as they are: not converted, none beside them, and those that are records as they were made."""
-    schema = strip_schema(schema)
-    if schema["type"] not in {"model", "dataclass", "typed-dict"}:
-        return schema
-    config = {**schema.get("config", {}), "strict": True, "validate_by_name": True}
-    if config.get("extra_fields_behavior", "ignore") == "ignore":
-        config["extra_fields_behavior"] = "forbid"
-    if schema["type"] == "typed-dict":
-        return {**schema, "config": config, "strict": True}
-    own = {"strict": False, "revalidate_instances": "never", **({"custom_init": False} if schema["type"] == "model" else {})}
-    return {**schema, "config": {**config, "revalidate_instances": "never"}, **own}
 
 
 def _told(error: BaseException) -> str:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from interlock.contract.values import ValidationError
+from interlock.contract.schema import ValidationError
 from interlock.errors import CapabilityTimeout, InterlockError, JournalFailed, ModelTimeout
 from interlock.runtime.deadlines import CallDeadline, CloseStream, Deadline
 from interlock.runtime.events import Run

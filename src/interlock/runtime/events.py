@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from interlock.capabilities.model import Chunk, join_chunks
 from interlock.capabilities.tools import ToolRequest
-from interlock.contract.codec import Write, writer
+from interlock.contract.schema import Write, json_writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
 __all__ = ["Event", "EventQueue", "Events", "Run", "Sink", "Watcher", "hide"]
@@ -37,7 +37,7 @@ class Event(TypedDict):
     data: dict[str, Any]
 
 
-_WRITE_CHUNK = writer(Chunk)
+_WRITE_CHUNK = json_writer(Chunk)
 
 Sink: TypeAlias = Callable[[Event], None]
 

@@ -10,10 +10,9 @@ from typing import Any, get_args
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
 from interlock.capabilities.capability import asks_model, event_kind, is_stream, takes_no_time
-from interlock.contract.codec import Codec, Write, writer
 from interlock.contract.labels import is_secret
+from interlock.contract.schema import Codec, ValidationError, Write, error_summary, json_writer, strict_validator, try_validate
 from interlock.contract.type_hints import class_parameter, is_generic, resolve_hints, substitute_type, unwrap_annotated
-from interlock.contract.values import ValidationError, attempt, reasons, value_validator
 from interlock.errors import CapabilityError, CapabilityResultInvalid, ContractViolation, InterlockError, TurnError
 
 __all__ = ["Args", "Kwargs", "Method", "declared_method"]
@@ -45,11 +44,11 @@ class Method:
         self._signature = inspect.signature(declared)
         self._hint, _ = unwrap_annotated(get_args(returned)[0] if self.is_stream else returned)
         self._result_class_parameter = class_parameter(parameters) if is_generic(self._hint) else None
-        self._validate = None if self._result_class_parameter else value_validator(self._hint)
+        self._validate = None if self._result_class_parameter else strict_validator(self._hint)
         self._validators: dict[Any, Callable[[Any], Any]] = {}
         self._codecs: dict[Any, Codec[Any]] = {}
         arguments = tuple[tuple(parameters.values())]
-        self._check_event = value_validator(arguments) if self.event == "custom" else None
+        self._check_event = strict_validator(arguments) if self.event == "custom" else None
         self.write_arguments = _writer(arguments) if parameters else None
         self.write_result = None if self._result_class_parameter or self.is_stream or self.returns_secret else _writer(self._hint)
 
@@ -66,7 +65,7 @@ class Method:
         except TypeError:
             given = {}
         values = tuple(given.values())
-        if len(given) != _EVENT_PARTS or self._check_event is None or isinstance(attempt(self._check_event, values), ValidationError):
+        if len(given) != _EVENT_PARTS or self._check_event is None or isinstance(try_validate(self._check_event, values), ValidationError):
             raise ContractViolation(f"'{self.label}' was called with something else than the name and the data of an event.")
         return given
 
@@ -76,7 +75,7 @@ class Method:
             return self._validate
         kind, hint = self._returned(args, kwargs)
         if kind not in self._validators:
-            self._validators[kind] = value_validator(hint)
+            self._validators[kind] = strict_validator(hint)
         return self._validators[kind]
 
     def codec(self, args: Args, kwargs: Kwargs) -> Codec[Any]:
@@ -102,7 +101,7 @@ class Method:
         if isinstance(error, InterlockError):
             return error
         if isinstance(error, ValidationError):
-            why = "" if self.returns_secret else f": {reasons(error)}"
+            why = "" if self.returns_secret else f": {error_summary(error)}"
             return CapabilityResultInvalid(f"'{self.label}' returned something else{why}.")
         return CapabilityError(f"'{self.label}' failed: {type(error).__name__}.")
 
@@ -116,6 +115,6 @@ def declared_method(capability: type, name: str) -> Method:
 def _writer(hint: Any) -> Write | None:
     """Return the function that writes values of a type as JSON; None for a type that pydantic has no schema for."""
     try:
-        return writer(hint)
+        return json_writer(hint)
     except (PydanticSchemaGenerationError, PydanticUserError):
         return None

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock.contract import Graph, Outcome
+from interlock.contract.copying import deep_copy
 from interlock.contract.node import Node, StepResult
 from interlock.contract.state import Values
-from interlock.contract.values import deep_copy
 from interlock.errors import InterlockError, NodeFailed, TurnError
 from interlock.runtime.context import NodeContext, TurnContext
 from interlock.runtime.events import Run, hide

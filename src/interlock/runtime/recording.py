@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 
 from interlock.agent import Agent
 from interlock.contract import Graph
-from interlock.contract.values import ValidationError, reasons
+from interlock.contract.schema import ValidationError, error_summary
 from interlock.errors import BudgetExceeded, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime.events import Event
 from interlock.runtime.journal import Entry
@@ -253,7 +253,7 @@ def read_record(path: Path) -> Record:
     try:
         record = _assemble(_lines(text))
     except (ValidationError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        why = reasons(error) if isinstance(error, ValidationError) else type(error).__name__
+        why = error_summary(error) if isinstance(error, ValidationError) else type(error).__name__
         raise RecordInvalid(f"'{path}' is not a record of a turn: {why}.") from error
     if record is None:
         raise RecordInvalid(f"'{path}' is not a record of a turn: it has no header.")

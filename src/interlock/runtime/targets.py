@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from interlock.capabilities.capability import is_capability
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract import Graph
+from interlock.contract.schema import ValidationError, error_summary
 from interlock.contract.state import Values
 from interlock.contract.type_hints import resolve_hints, unwrap_annotated
-from interlock.contract.values import ValidationError, reasons
 from interlock.engine import Compiled
 from interlock.errors import CapabilityResultInvalid, ContractViolation, InputError, InterlockError, Internal, JournalFailed
 from interlock.runtime.call import Call, Pipeline
@@ -234,5 +234,5 @@ class GraphTarget:
         try:
             return self.method.validator((), {})(self._graph.state.with_defaults(final).get(gives))
         except ValidationError as error:
-            why = "" if self._graph.gives in self._graph.state.secret else f": {reasons(error)}"
+            why = "" if self._graph.gives in self._graph.state.secret else f": {error_summary(error)}"
         raise CapabilityResultInvalid(f"'{self.method.label}' returned something else{why}.")

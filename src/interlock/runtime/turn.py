@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from interlock.capabilities.human import Question
 from interlock.contract import Graph
-from interlock.contract.codec import Write, record_writer, to_json
+from interlock.contract.schema import Write, record_writer, to_json
 from interlock.contract.state import Values
 from interlock.engine import Compiled
 from interlock.errors import ContractViolation, InterlockError, Internal, JournalFailed, PersonAwaited, TurnError

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, SecretS
 from typing_extensions import TypedDict
 
 from interlock.capabilities.model import Decision, ModelReply
-from interlock.contract.codec import Codec
+from interlock.contract.schema import Codec
 from interlock.errors import RecordInvalid, StateUnstorable
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Outcome, Subgraph, TurnResult, node
 from interlock.capabilities import Message, Model
-from interlock.contract.codec import Codec
+from interlock.contract.schema import Codec
 from interlock.contract.state import Values
 from interlock.engine import RunNode
 from interlock.engine.direct import DirectGraph

@@ -30,7 +30,7 @@ from interlock.capabilities.graph_store import (
 )
 from interlock.capabilities.model import Tool
 from interlock.capabilities.registry import GraphToolResult
-from interlock.contract.values import reasons
+from interlock.contract.schema import error_summary
 from interlock.errors import ApprovalNeeded, CapabilityError, MatchAmbiguous, NotInGraph, SessionBusy, StoreCorrupt, ToolInputInvalid
 
 __all__ = ["GraphTools"]
@@ -278,7 +278,7 @@ def _arguments(request: ToolRequest) -> Arguments | str:
     try:
         return _TOOLS[request.tool][0].model_validate(request.args)
     except ValidationError as error:
-        return f"'{request.tool}' does not take such arguments: {reasons(error)}."
+        return f"'{request.tool}' does not take such arguments: {error_summary(error)}."
 
 
 def _checked(properties: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

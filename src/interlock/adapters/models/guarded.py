@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from interlock.capabilities.backend import Metadata, ModelBackend, ModelErrorType, ModelRequest, ModelResponse, ModelStatus
-from interlock.contract.values import ValidationError, validator
+from interlock.contract.schema import ValidationError, record_validator
 from interlock.errors import ModelError, ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 
 __all__ = ["GuardedModelBackend", "failed", "guarded"]
 
-_check = validator("Generated", {"response": ModelResponse})
+_check = record_validator("Generated", {"response": ModelResponse})
 
 _FAILURES: tuple[tuple[type[Exception], ModelStatus, ModelErrorType, str], ...] = (
     (ModelTimeout, "recoverable_error", "timeout", ""),

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
-from interlock.contract.values import reasons
+from interlock.contract.schema import error_summary
 from interlock.errors import ModelOutputInvalid
 
 __all__ = ["StructuredOutput"]
@@ -81,7 +81,7 @@ class StructuredOutput:
         try:
             return kind.model_validate_json(to_json(self._opened(found, self._open)), strict=True)
         except ValidationError as error:
-            wrong = reasons(error)[:_MOST_REASONS]
+            wrong = error_summary(error)[:_MOST_REASONS]
         except ValueError:
             wrong = "it is not valid JSON"
         raise ModelOutputInvalid(f"The model's answer is not a '{kind.__name__}': {wrong}.")

@@ -9,7 +9,7 @@ from interlock.agents.sam.graph import sam
 from interlock.agents.sam.state import ErrorType
 from interlock.capabilities import Memory, ModelResponse
 from interlock.contract import Control
-from interlock.contract.codec import to_json
+from interlock.contract.schema import to_json
 from interlock.verification.invariants import Finding, Invariant, Lab, Observed
 
 __all__ = ["INVARIANTS"]

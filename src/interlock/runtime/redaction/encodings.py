@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from interlock.contract.codec import to_json
+from interlock.contract.schema import to_json
 
 __all__ = ["encodings", "text_content"]
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from interlock.agents.prompts import Prompts, with_correction
 from interlock.capabilities import Message, Model
-from interlock.contract.values import attempt, reasons
+from interlock.contract.schema import error_summary, try_validate
 from interlock.errors import ModelCutOff, ModelOutputInvalid
 
 __all__ = ["asked", "exactly", "said"]
@@ -36,7 +36,7 @@ async def said(model: Model, messages: Sequence[Message], kind: type[BaseModel])
 
 def exactly(kind: type[T], text: str) -> T:
     """Take a model's text for JSON of a kind if it is exactly that: nothing is cut off, mended or guessed."""
-    found = attempt(lambda said: kind.model_validate_json(said, strict=True), text)
+    found = try_validate(lambda said: kind.model_validate_json(said, strict=True), text)
     if isinstance(found, ValidationError):
-        raise ModelOutputInvalid(f"The model's answer is not a '{kind.__name__}': {reasons(found)}.")
+        raise ModelOutputInvalid(f"The model's answer is not a '{kind.__name__}': {error_summary(found)}.")
     return found

@@ -50,7 +50,7 @@ from interlock.capabilities import (
     ToolRequest,
     ToolResult,
 )
-from interlock.contract.values import attempt, reasons, value_validator
+from interlock.contract.schema import error_summary, strict_validator, try_validate
 from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StateInvalid, StoreCorrupt
 
 __all__ = [
@@ -77,7 +77,7 @@ MAX_MEMORY = 4_000
 MAX_TOOLS = 8
 """How many tools a specialist may want at once."""
 
-_CHECK = value_validator(SessionState)
+_CHECK = strict_validator(SessionState)
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -132,7 +132,7 @@ def _valid(session_id: str, document: str) -> SessionState:
     try:
         session = SessionState.model_validate_json(document)
     except ValidationError as error:
-        wrong = reasons(error)
+        wrong = error_summary(error)
     else:
         wrong = "; ".join([*faults(session), *([] if session.session_id == session_id else ["it is of another session"])])
         if not wrong:
@@ -228,8 +228,8 @@ def _reply(response: SpecialistResponse, resumed: str | None) -> str:
 
 async def validate_and_save_state(session: SessionState, *, sessions: SessionWriter) -> Saved:
     """Save the session if it is valid and nobody else has saved it since it was loaded."""
-    checked = attempt(_CHECK, session)
-    wrong = reasons(checked) if isinstance(checked, ValidationError) else "; ".join(faults(checked))
+    checked = try_validate(_CHECK, session)
+    wrong = error_summary(checked) if isinstance(checked, ValidationError) else "; ".join(faults(checked))
     if wrong:
         raise StateInvalid(f"The session would not be valid and is not saved: {wrong}.")
     saved = session.model_copy(update={"version": session.version + 1})

@@ -17,16 +17,8 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from interlock import Untrusted
-from interlock.contract.values import (
-    copied_by_validation,
-    deep_copy,
-    immutable,
-    reasons,
-    restorer,
-    structure_validator,
-    validator,
-    value_validator,
-)
+from interlock.contract.copying import copied_by_validation, deep_copy, is_immutable
+from interlock.contract.schema import error_summary, record_validator, stored_validator, strict_validator, structure_validator
 
 
 class Colour(enum.Enum):
@@ -171,13 +163,13 @@ MUTABLE: list[Any] = [
 
 @pytest.mark.parametrize("hint", IMMUTABLE)
 def test_a_type_whose_values_cannot_change_may_be_shared(hint: Any):
-    assert immutable(hint)
+    assert is_immutable(hint)
     assert copied_by_validation(hint)
 
 
 @pytest.mark.parametrize("hint", MUTABLE)
 def test_a_type_whose_values_can_change_is_never_shared(hint: Any):
-    assert not immutable(hint)
+    assert not is_immutable(hint)
 
 
 TYPED: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -201,7 +193,7 @@ TYPED: list[tuple[Any, st.SearchStrategy[Any]]] = [
 @given(st.sampled_from(TYPED).flatmap(lambda typed: st.tuples(st.just(typed[0]), typed[1])))
 def test_a_validated_value_is_equal_and_shares_nothing_where_validation_is_said_to_copy(typed: tuple[Any, Any]):
     hint, value = typed
-    made = validator("Value", {"value": hint})({"value": value})["value"]
+    made = record_validator("Value", {"value": hint})({"value": value})["value"]
     assert made == value
     if copied_by_validation(hint):
         assert not mutable_parts(made).keys() & mutable_parts(value).keys()
@@ -217,7 +209,7 @@ def test_validation_that_may_share_is_followed_by_a_copy(hint: Any):
     assert not copied_by_validation(hint)
 
 
-check = validator("Form", {"name": Annotated[str, Field(max_length=3)], "size": int, "kind": Literal["a", "b"]})
+check = record_validator("Form", {"name": Annotated[str, Field(max_length=3)], "size": int, "kind": Literal["a", "b"]})
 GOOD: dict[str, Any] = {"name": "abc", "size": 1, "kind": "a"}
 
 
@@ -239,17 +231,17 @@ def test_a_valid_record_is_returned_anew():
 def test_what_is_wrong_is_said_by_field_and_without_the_value(change: dict[str, Any], says: str):
     with pytest.raises(ValidationError) as caught:
         check({**GOOD, **change})
-    assert reasons(caught.value) == says
+    assert error_summary(caught.value) == says
 
 
 def test_everything_that_is_wrong_is_said():
     with pytest.raises(ValidationError) as caught:
         check({"name": 1, "size": None})
-    assert [part.split(":")[0] for part in reasons(caught.value).split("; ")] == ["'name'", "'size'", "'kind'"]
+    assert [part.split(":")[0] for part in error_summary(caught.value).split("; ")] == ["'name'", "'size'", "'kind'"]
 
 
 def test_a_partial_record_may_lack_fields_but_not_have_others():
-    partly = validator("Input", {"name": str, "size": int}, partial=True)
+    partly = record_validator("Input", {"name": str, "size": int}, partial=True)
     assert partly({"size": 1}) == {"size": 1}
     assert partly({}) == {}
     with pytest.raises(ValidationError):
@@ -257,10 +249,10 @@ def test_a_partial_record_may_lack_fields_but_not_have_others():
 
 
 def test_stored_values_are_converted_and_written_values_are_not():
-    stored = restorer("pair", tuple[int, str])
+    stored = stored_validator("pair", tuple[int, str])
     assert stored({"pair": [1, "a"]}) == {"pair": (1, "a")}
     with pytest.raises(ValidationError):
-        validator("Written", {"pair": tuple[int, str]})({"pair": [1, "a"]})
+        record_validator("Written", {"pair": tuple[int, str]})({"pair": [1, "a"]})
 
 
 def shout(text: str) -> str:
@@ -269,8 +261,8 @@ def shout(text: str) -> str:
 
 def test_a_fields_own_rules_run_when_it_is_written_and_not_when_it_is_restored():
     hint = Annotated[str, AfterValidator(shout)]
-    assert validator("Written", {"text": hint})({"text": "a"}) == {"text": "A"}
-    assert restorer("text", hint)({"text": "a"}) == {"text": "a"}
+    assert record_validator("Written", {"text": hint})({"text": "a"}) == {"text": "A"}
+    assert stored_validator("text", hint)({"text": "a"}) == {"text": "a"}
     assert structure_validator(hint)("a") == "a"
 
 
@@ -295,13 +287,13 @@ def deeper(frames: int, ask: Callable[[], bool]) -> bool:
 def test_a_record_inside_itself_is_looked_through_to_an_end(hint: Any, *, expected: bool):
     for frames in range(20):
         assert deeper(frames, lambda: copied_by_validation(hint))
-        assert deeper(frames, lambda: immutable(hint)) is expected
+        assert deeper(frames, lambda: is_immutable(hint)) is expected
 
 
 @pytest.mark.parametrize(("hint", "value"), [(int, True), (int, "1"), (str, 1), (list[int], (1,)), (list[int], ["1"]), (None, 0)])
 def test_a_bare_value_is_not_converted(hint: Any, value: object):
     with pytest.raises(ValidationError):
-        value_validator(hint)(value)
+        strict_validator(hint)(value)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +302,7 @@ def test_a_bare_value_is_not_converted(hint: Any, value: object):
 )
 def test_a_bare_record_is_not_converted(hint: Any, value: object):
     with pytest.raises(ValidationError):
-        value_validator(hint)(value)
+        strict_validator(hint)(value)
 
 
 @pytest.mark.parametrize(
@@ -318,5 +310,5 @@ def test_a_bare_record_is_not_converted(hint: Any, value: object):
     [(PurePosixPath, "/a/b", PurePosixPath("/a/b")), (deque[int], [1, 2], deque([1, 2])), (Counter[str], {"a": 2}, Counter("aa"))],
 )
 def test_what_pydantic_itself_makes_of_a_type_is_part_of_its_structure(hint: Any, stored: Any, value: Any):
-    assert restorer("field", hint)({"field": stored}) == {"field": value}
-    assert type(restorer("field", hint)({"field": stored})["field"]) is type(value)
+    assert stored_validator("field", hint)({"field": stored}) == {"field": value}
+    assert type(stored_validator("field", hint)({"field": stored})["field"]) is type(value)
