@@ -14,6 +14,8 @@ NOT_UNDERSTOOD = (
     "I did not understand",
     "I found nothing about",
     "I cannot look for",
+    "I cannot tell",
+    "not with a condition",
     "I only know",
     "Which product do you mean",
     "There is no “",

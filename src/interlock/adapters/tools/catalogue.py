@@ -158,9 +158,9 @@ class Catalogue:
         categories = {form for row in rows for form in _known(row[2:3])}
         kinds = {at for at, word in enumerate(beyond.wanted) if not categories.isdisjoint(word)}
         lacks = min(groups, key=lambda one: (len(one), len(one & kinds), len(asked) - 1 in one, sorted(one)))
-        kept = [row for row in rows if missing[id(row)] == lacks]
         wanted = [word for at, word in enumerate(beyond.wanted) if at not in lacks]
         part = dataclasses.replace(beyond, wanted=wanted, order=search.order)
+        kept = part.meant([row for row in rows if missing[id(row)] == lacks])
         nearest: dict[str, JsonValue] = {"without": [asked[at] for at in sorted(lacks)], **self._answer(kept, part)}
         kind = self._kind([word for at, word in enumerate(asked) if at not in lacks][-1])
         return {"kind": kind, **nearest} if kind is not None and all(row[2] != kind for row in kept) else nearest
@@ -185,7 +185,7 @@ class _Search:
 
     def of(self, rows: Iterable[_Row]) -> list[_Row]:
         """Return the rows that have every word and, where there are preferred words, those with most of these."""
-        found = [row for row in self._meant([row for row in rows if not self.missing(row)]) if self.is_priced(row)]
+        found = [row for row in self.meant([row for row in rows if not self.missing(row)]) if self.is_priced(row)]
         if not self.prefer:
             return found
         if len(self.prefer) <= _SHORT:  # "desk lamps": the last word says what it is
@@ -196,7 +196,7 @@ class _Search:
         most = max([1, least, *shared.values()])
         return [row for row in found if shared[id(row)] == most]
 
-    def _meant(self, found: list[_Row]) -> list[_Row]:
+    def meant(self, found: list[_Row]) -> list[_Row]:
         """Leave out what only has the name of a category in its own: a desk lamp is not among the desks."""
         for word in self.wanted:
             of_category = [row for row in found if not _known(row[2:3]).isdisjoint(word)]

@@ -123,7 +123,8 @@ def _missing(line: Line, found: Found) -> tuple[str, list[Found]]:
         none = f"There is no “{wanted}”{_budget(line, near[0]['currency'])} in the catalogue."
         return f"{none} Without that limit there are {nearest['count']}:", near
     without = ", ".join(f"“{word}”" for word in nearest["without"])
-    rest = " ".join(word for word in wanted.split() if word not in nearest["without"])
+    read_as = cast("dict[str, str]", found.get("read_as") or {})
+    rest = " ".join(word for word in wanted.split() if read_as.get(word, word) not in nearest["without"])
     told = f"There is no “{wanted}” in the catalogue. Without {without} I find"
     return f"{told} {nearest['count']} for “{rest}”:" if nearest["count"] > 1 else f"{told}:", near
 

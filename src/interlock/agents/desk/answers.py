@@ -21,7 +21,7 @@ _CHANGE = pattern_of("change")
 _CANCEL = pattern_of("cancel")
 _QUESTION = re.compile(
     r"\W*(?:how (?!about)|where|why|when|who|whose|should|did|was|were|"
-    r"(?:do|does|must|have|has|will|is|are) (?:i|we|you|it|they|that|this|the)\b)"
+    r"(?:do|does|must|have|has|will|is|are) (?:i|we|you|it|they|that|this|the|my|your|there)\b)"
 )
 _EXCHANGE = re.compile(r"\b(?:change|replace|swap|switch|exchange) (?!it\b|that\b|this\b|them\b)(?:\w+ ){1,4}(?:to|for|with|by|into) ")
 _NO_FIRST = re.compile(r"^(?:[~\s,.!]|no\b|ok\b|okay\b|oh\b|then\b)+(?=\w)")

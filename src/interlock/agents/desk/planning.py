@@ -36,6 +36,7 @@ _ASKS_HOW = re.compile(
 """A message that asks how something is done: it is no order, whatever it names."""
 _TELLS = re.compile(r"\b(?:i|we|you)(?:'ve| have| had)? (?:\w+ )?(?:ordered|bought|purchased|received|paid|placed)\b")
 """A message that tells what has happened: it is no order, either, and no question that could be looked up."""
+_EITHER = re.compile(r"\bor\b")
 _WHAT_CAN_I = re.compile(r"\b(?:what|which)\b.*\b(?:can|could|may) (?:i|we) (?:get|have|buy|take)\b")
 _WHAT_I = re.compile(r"\b(?:can|could|may) (?:i|we) (?:get|have|buy|take)\b")
 _CONDITION = re.compile(
@@ -181,7 +182,11 @@ def _intent(text: Text) -> tuple[bool, bool]:
     """Tell whether a message orders something, and whether it asks about something."""
     if text.has(_WHAT_CAN_I):
         return False, True
-    is_order = _AND_ANOTHER.match(text.rest) is not None or text.has(_HARD) or (text.has(_SOFT) and not text.has(_ASKS))
+    is_order = (
+        (_AND_ANOTHER.match(text.rest) is not None and not text.rest.endswith("?"))
+        or text.has(_HARD)
+        or (text.has(_SOFT) and not text.has(_ASKS))
+    )
     is_question = text.has(_ASKING if text.has(_SOFT) else _STOCK) or text.has(_ABOUT) or text.has(_COMPARE)
     return is_order, is_question and not text.has(_HARD)
 
@@ -235,6 +240,8 @@ def _uncertain(text: Text, lines: list[Line], *, is_order: bool) -> str:
     if corrected is not None:
         said = unmasked(corrected[0].strip(" ,.;~"))
         return f"I cannot tell for certain how many you want (“{said}”). Please say it once more, with one number."
+    if is_order and len(lines) > 1 and text.has(_EITHER):
+        return f"Which of these do you want: {' or '.join(filter(None, (line.get('product') for line in lines)))}? Please say one of them."
     why = next((line.get("why", "") for line in lines if "unsure" in line), "")
     return f"{why} Please say each product by itself, with how many you want of it." if why else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["NUMBER", "Budget", "Quantity", "masked", "take_budget", "take_quantity", "unmasked"]
+__all__ = ["LEAST_SIZE", "NUMBER", "Budget", "Quantity", "masked", "take_budget", "take_quantity", "unmasked"]
 
 _UNITS = [
     "zero",
@@ -35,6 +35,8 @@ _SCALES = {"hundred": 100, "thousand": 1000}
 _WORD = rf"(?:{'|'.join([*_VALUES, *_SCALES])})"
 NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d+|(?:a (?=hundred|thousand))?{_WORD}(?:(?:[ -]| and ){_WORD})*)"
 _MOST = 1_000_000
+LEAST_SIZE = 20
+"""From here on a number among the words of a name may be a size, as in "5 oak desks 120"."""
 _BEGINNING = -1
 
 _SIZES = r"cm|mm|m|inch|inches|watts?|w|kg|tiers?|drawers?|sheets?|people|persons?|years?|days?|weeks?|months?|hours?|minutes?"
@@ -43,7 +45,8 @@ _OF_A_PRODUCT = re.compile(
     r"\b(?!x\d)[a-z]+-?\d+\w*\b|\b\d+[a-z]\b"
 )
 _AND = re.compile(rf"\b(hundred|thousand) and (?={_WORD}\b)")
-_SPELLED_SIZE = re.compile(rf"\b({'|'.join(_UNITS[1:])})(?= (?:tiers?|drawers?|sheets?)\b)|(?<=\bpack of )(ten)\b|(?<=\bpacks of )(ten)\b")
+_COUNTED = r"tiers?|drawers?|sheets?|people|persons?|years?|months?|weeks?|days?|hours?|minutes?"
+_SPELLED_SIZE = re.compile(rf"\b({'|'.join(_UNITS[1:])})(?= (?:{_COUNTED})\b)|(?<=\bpack of )(ten)\b|(?<=\bpacks of )(ten)\b")
 # Georgian letters: they are letters and not digits, and nobody writes to the demo shop in them.
 _HIDDEN = "".join(chr(0x10D0 + digit) for digit in range(10))
 _MASK = str.maketrans("0123456789", _HIDDEN)
@@ -126,6 +129,7 @@ _WRONG = tuple(
         (rf"(?<![\w-])(?:-|minus |negative ){NUMBER}\b", _LEAST),
         (rf"\b{_ROUGH} (?:{NUMBER}|a dozen|half a dozen|a couple)\b|\b(?:{NUMBER})(?: or so|ish|-ish)\b|\b\d+\+(?= |$)", _ONE_NUMBER),
         (_VAGUE, _ONE_NUMBER),
+        (rf"(?<!down )(?<!go )(?<!much )\bfor {NUMBER}(?=\W*$)", "I cannot tell whether that is how many you want."),
         (r"\bhalf(?: of)? (?:them|these|those|of it)\b|\bthe (?:other half|rest of (?:them|it))\b", _ONE_NUMBER),
     )
 )
@@ -174,6 +178,9 @@ def _plain(text: str) -> tuple[Quantity | None, str]:
         if found["w"] == "one" and re.search(r"\w\W*$", before) and not leads:
             continue  # "the black one": no number
         quantity = _checked(found[0], _value(found[0]))
+        is_inside = re.search(r"[a-z]{3,}\W*$", before) is not None and re.match(r"\W*[a-z]", text[found.end() :]) is not None
+        if is_inside and not leads and found["n"] is not None and (quantity.value or 0) >= LEAST_SIZE:
+            continue  # "oak 120 writing": a size
         is_last = re.search(r"[a-z]{3,}\W*$", before) is not None and re.search(r"[a-z]", text[found.end() :]) is None
         if is_last and not leads and found["n"] is not None and quantity.value is not None:
             return Quantity(quantity.said, quantity.value, is_sure=False), text
@@ -219,7 +226,8 @@ _BUDGETS = tuple(
     )
 )
 _MONEY = re.compile(
-    r"(?:about |around |for )?(?:€ ?|eur ?)\d+(?:[.,]\d{1,2})?|(?:about |around |for )?\d+(?:[.,]\d{1,2})? ?(?:€|eur\b|euros?\b)"
+    r"(?:about |around |for )?(?:€ ?|eur ?)\d+(?:[.,]\d{1,2})?|(?:about |around |for )?\d+(?:[.,]\d{1,2})? ?(?:€|eur\b|euros?\b)|"
+    r"\b(?:for|at|costs?) \d+[.,]\d\d\b"
 )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from interlock.agents.desk.quantities import masked, take_budget, take_quantity, unmasked
+from interlock.agents.desk.quantities import LEAST_SIZE, masked, take_budget, take_quantity, unmasked
 from interlock.agents.desk.vocabulary import pattern_of
 from interlock.agents.desk.words import ORDINALS, Text, content
 
@@ -46,7 +46,6 @@ _THIS = re.compile(r"\b(?:it|its|that|this|them|they|those|these|the same|same)(
 _NOT = pattern_of("not")
 _ASIDES = pattern_of("asides")
 _DIGITS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
-_LEAST_SIZE = 20  # a number besides the quantity may be part of a name from here on, as in "5 oak desks 120"
 _KEPT = frozenset({"with", "without"})
 
 
@@ -78,7 +77,7 @@ def line_of(text: str, shown: Sequence[Shown] = ()) -> Line:
         rest = _NUMBERED.sub(" ", rest)
     counted, left = _counted(line, rest)
     second = take_quantity(left)[0] if counted.get("quantity") else None
-    if second is not None and second.is_sure and (second.value is None or second.value < _LEAST_SIZE):
+    if second is not None and second.is_sure and (second.value is None or second.value < LEAST_SIZE):
         why = f"I cannot tell how many you want: “{counted.get('quantity')}” or “{second.said}”."
         return {**counted, "product": unmasked(name_words(left)), "why": why, "unsure": True}
     negated = _NOT.search(left)
@@ -167,16 +166,24 @@ def _joined(lines: list[Line], parts: Sequence[str]) -> None:
         if _THE_ONE.match(parts[at]) and lines[at].get("product") and not lines[at].get("quantity"):
             lines[at - 1]["product"] = f"{lines[at].get('product', '')} {lines[at - 1].get('product', '')}".strip()
             lines[at]["product"] = ""
+    for line, before in zip(lines[1:], lines, strict=False):  # "the cheapest rug and the most expensive one"
+        if not line.get("product") and not line.keys().isdisjoint({"order", "most", "least"}):
+            line["product"] = before.get("product", "")
     for line, before in zip(lines[1:], lines, strict=False):  # "bulbs, five of them"
         if line.get("quantity") and not line.get("product") and "sku" not in line and not before.get("quantity"):
             before["quantity"] = line.get("quantity")
             line["quantity"] = None
-    for line, part in zip(lines[1:], parts[1:], strict=False):  # "four chairs, two with armrests and two without"
-        if line.get("quantity") and "sku" not in line and (not line.get("product") or _MORE_OF_IT.match(part)):
-            line |= {"why": line.get("why") or f"I cannot tell what “{unmasked(part.strip())}” is about.", "unsure": True}
+    _doubted(lines, parts)
     for at in range(1, len(lines)):  # "two black pens and a red one": a red pen
         if re.search(r"\bones?\b", parts[at]) and lines[at].get("product"):
             lines[at]["prefer"] = lines[at - 1].get("product", "")
+
+
+def _doubted(lines: list[Line], parts: Sequence[str]) -> None:
+    """Mark what says how many, and not of what."""
+    for line, part in zip(lines[1:], parts[1:], strict=False):  # "four chairs, two with armrests and two without"
+        if line.get("quantity") and "sku" not in line and (not line.get("product") or _MORE_OF_IT.match(part)):
+            line |= {"why": line.get("why") or f"I cannot tell what “{unmasked(part.strip())}” is about.", "unsure": True}
 
 
 _THE_ONE = re.compile(r"\s*(?:please |pls )?the (?:\w+ ){1,3}(?:ones?|kind|version|type|size)\W*$")

@@ -46,12 +46,22 @@ def first_of(said: str) -> tuple[str, list[str]]:
 def _is_another(parts: list[tuple[re.Match[str], str]], at: int, first: str) -> bool:
     """Tell whether a part without a verb names one thing more beside a request that is not about products: "delivery and a lamp"."""
     part, kind = parts[at]
-    if kind or first not in {HELP, PERSON, SUMMARY} or _NAMES_ONE.match(part["said"]) is None:
+    if kind or first not in {HELP, PERSON, SUMMARY}:
+        return False
+    if at > 0 and _ASKS_MORE.match(part["said"]) and not _is_asked(parts[at - 1][0]["said"]):
+        return True
+    if _NAMES_ONE.match(part["said"]) is None:
         return False
     is_listed = at > 0 and _ENDS_WITH_ONE.search(parts[at - 1][0]["said"]) is not None  # "return a desk and a lamp"
     return not is_listed and not _SENTENCE.search(part["said"]) and bool(name_words(take_quantity(part["said"])[1]))
 
 
+def _is_asked(part: str) -> bool:
+    """Tell whether a part only says what is asked about, so that the question after it is about that: "my parcel is late, where is it"."""
+    return re.search(r"^\s*(?:do|does|can|could|will|is|are|how|what|when|where|which)\b", part) is None
+
+
+_ASKS_MORE = re.compile(r"\s*(?:how (?:long|much|fast|often|many|soon)|when|where|why)\b")
 _SENTENCE = re.compile(r"\b(?:is|are|was|were|has|have|had|do|does|did|can|could|will|would|came|come|arrived|i|you|we|it)\b")
 
 

@@ -24,7 +24,7 @@ _GLOB = r"[\w./*?\[\]-]*\*[\w./*?\[\]-]*"
 _PATH = rf"\.\.(?![\w./])|\.{{0,2}}/[^\s\"'`,;!?()“”]*|(?:[\w-]+/)+[\w.-]*|[\w-]+(?:\.[\w-]+)*\.(?:{_ENDINGS})\b"
 _ONLY_PATH = re.compile(_PATH, re.IGNORECASE)
 _ENDS_LIKE_A_FILE = re.compile(rf"\.(?:{_ENDINGS})$", re.IGNORECASE)
-_TOKEN = re.compile(rf"(?P<Q>{_QUOTE})|(?P<G>{_GLOB})|(?P<P>{_PATH})|(?P<W>[^\W_]+(?:['\u2019-][^\W_]+)*)|\S", re.IGNORECASE)
+_TOKEN = re.compile(rf"(?P<Q>{_QUOTE})|(?P<G>{_GLOB})|(?P<P>{_PATH})|(?P<W>[^\W_]+(?:['\u2019_-][^\W_]+)*)|\S", re.IGNORECASE)
 
 _POLITE = re.compile(
     r"^(?:(?:hi|hello|hey|please|pls|(?:can|could|would|will) you|(?:can|could|may) i|i (?:want|need|would like) to|i'd like to"
@@ -86,6 +86,7 @@ _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     for kind, pattern in _GRAMMAR
 )
 
+_SIDES = frozenset({"admin", "docs"})  # each side is the root of its worker's files
 _FLAGS = re.compile(r"(?i)^(\s*(?:ls|dir|tree|cat))(?: -[a-z]+)+(?!\S)")  # which change how things are shown, and not what
 _COMPOUND = re.compile(r"\b(?:and|then) (?:show|list|read|open|print|give|delete|remove|write|replace|tell)\b")
 _BEGINS = re.compile(
@@ -99,7 +100,7 @@ _UNSUPPORTED: Mapping[str, str] = {
     "translate": r"translate",
     "explain": r"explain",
     "compare": r"compare|diff",
-    "book, cancel or pay anything": r"(?:cancel|book|reserve|refund|reset|register|pay|rebook) (?:me|my|our|us|a|an|the|this|that)\b.*",
+    "do that for you": r"(?:cancel|book|reserve|refund|reset|register|pay|rebook) (?:me|my|our|us|a|an|the|this|that)\b.*",
     "count": r"count|how many (?:files|pages|documents|words|lines|folders|notes)",
     "sort": r"sort",
     "send": r"send|e-?mail|mail|forward|(?:tell|inform|notify|ask) (?:the |our |all |every )*(?:customers?|users?|everyone)",
@@ -196,7 +197,7 @@ def _command(kind: Kind, tokens: _Tokens, named: str) -> Command:
         case "read":
             return _read(tokens)
         case "folder":
-            return Command("list", (f"/{named}",))
+            return Command("list", ("/" if named in _SIDES else f"/{named}",))
         case "open":
             return Command("open", text=named)
         case "find":

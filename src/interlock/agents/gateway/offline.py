@@ -23,9 +23,10 @@ _SMALL_TALK: Mapping[str, str] = {
     r"(?:hi|hello|hey|hallo|hiya|yo|greetings|(?:good )?(?:morning|afternoon|evening|day))(?: (?:there|all|everyone|again|you))?": (
         "Hello. "
     ),
-    r"(?:many )?(?:thanks|thank you|thx|ty|cheers|(?:that|this|it) help(?:s|ed)(?: me)?|great|perfect|nice|cool|awesome|got it|ok|okay)"
+    r"(?:many )?(?:thanks|thank you|thx|ty|cheers|(?:that|this|it) help(?:s|ed)(?: me)?|that'?s (?:all|it)|that is all|great|perfect"
+    r"|nice|cool|awesome|got it|ok|okay)"
     r"(?: (?:thanks|thank you|a lot|very much|so much|for (?:your|the) help))*": "You are welcome. ",
-    r"(?:(?:thanks|thank you|ok|okay) )?(?:bye|goodbye|see you|see you later|good night|ciao)(?: bye)?": "Goodbye.",
+    r"(?:(?:thanks|thank you|ok|okay) )?(?:bye|good ?bye|see you|see you later|good night|ciao)(?: bye)?": "Goodbye.",
     r"how are you(?: doing)?(?: today)?|how is it going|what(?:'s|s| is) (?:up|new)": "I am a set of rules, and they work. ",
     r"who are you|what are you|are you (?:an? )?(?:bot|human|robot|person|real|ai)|what is this|what's this": (
         "I am the offline worker of this gateway: rules with file tools, no language model. "
@@ -34,7 +35,7 @@ _SMALL_TALK: Mapping[str, str] = {
     r"(?:what|which) (?:time|day|date|year) is it(?: now| today)?|what is the (?:time|date)(?: now| today)?": "I do not know the time. ",
     r"(?:hi|hello|hey) i have a (?:quick )?question|i have a question|can you help me|i need help": "Ask away. ",
     r"(?:please )?(?:help|help me)(?: please)?": "",
-    r"what can (?:you|i) (?:do|ask)(?: here)?|how does this work|what do you do|\?+|commands|usage": "",
+    r"what can (?:you|i) (?:do|ask)(?: here| you)?|how does this work|what do you do|\?+|commands|usage": "",
 }
 _GREETING = re.compile(
     r"(?i)^\s*(?:(?:hi|hello|hey|hallo|hiya|yo|greetings|(?:good )?(?:morning|afternoon|evening|day)|dear (?:sir|madam|team|all)"
@@ -143,7 +144,7 @@ def _calls(command: Command) -> tuple[ToolCall, ...]:
         case "read":
             used = [("read_file", {"file_path": one}) for one in command.paths]
         case "open":
-            used = [("glob", {"pattern": f"**/*{command.text.replace(' ', '-')}*"})]
+            used = [("glob", {"pattern": f"**/*{_in_any_case(command.text.replace(' ', '-'))}*"})]
         case "search":
             forms = dict.fromkeys((command.text, command.text.lower(), command.text.capitalize(), command.text.upper()))
             used = [("grep", {"pattern": form, "path": path, "output_mode": "content"}) for form in forms]
@@ -158,6 +159,11 @@ def _calls(command: Command) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(id=f"call-{number}", name=name, arguments=arguments) for number, (name, arguments) in enumerate(used, start=1))
 
 
+def _in_any_case(name: str) -> str:
+    """Write a name as a pattern of file names that fits it in small letters and in capitals."""
+    return "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in name)
+
+
 def _told(command: Command, answer: Answer) -> str:
     """Say what came of one call."""
     text = _HEADER.sub("", answer.text)
@@ -166,6 +172,8 @@ def _told(command: Command, answer: Answer) -> str:
         hint = f" There is no file '{missing[1]}' here; 'list /' shows what there is." if missing else f" {answer.text}"
         return f"That cannot be done.{hint}"
     match command.kind:
+        case "find" if not re.findall(r"'([^']*)'", text):
+            return f"There is nothing here that is called like '{command.text}'."
         case "list" | "find":
             paths = re.findall(r"'([^']*)'", text)
             return f"{len(paths)} here:\n" + "\n".join(f"- {path}" for path in paths) if paths else "There is nothing here."

@@ -1,7 +1,7 @@
 """How the offline rules answer a question: by quoting the paragraph that has all words of the question that carry meaning.
 
-A word that no file has is named instead of being ignored, so a paragraph is never shown as the answer to another question. Where a
-question says "not", so has the paragraph; other small words that may change what is asked are named as not looked up.
+A word that no file has is named instead of being ignored, so a paragraph is never shown as the answer to another question. A
+question that says "not" is not answered; other small words that may change what is asked are named as not looked up.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _NEGATIONS = frozenset(
 no nor not never without cannot cant dont doesnt didnt isnt arent wasnt werent wont couldnt shouldnt except
 """.split()  # noqa: SIM905 - as above
 )
-_NEGATED = re.compile(r"(?i)(?<!\w)(?:not|no|nor|none|nothing|never|without|cannot|except)(?!\w)|n['\u2019]t(?!\w)")
 _TELLING = frozenset(
     """
 all any after before between both each either every least less more most often once only other over same still till under until
@@ -71,6 +70,9 @@ def answer_question(question: str, answers: Sequence[Answer], *, whose: str) -> 
     words = _meaning(question)
     if not words:
         return "I did not find a word in that which I could look up. Ask in the words of the files, or say 'help'."
+    negations = [word for word in dict.fromkeys(_tokens(question)) if word in _NEGATIONS]
+    if negations:
+        return f"I cannot look for what is not so ({_listed(negations)}). Ask without that, or 'search for \"{words[0]}\"'."
     if len(words) > _MOST_WORDS:
         return f"That is too much for one question: I can look up {_MOST_WORDS} words at once. Please ask for one thing at a time."
     read = [answer for answer in answers if answer.call.name == "read_file" and not answer.failed]
@@ -115,16 +117,10 @@ def _choose_pages(words: Sequence[str], answers: Sequence[Answer], whose: str) -
 def _quote(question: str, words: Sequence[str], read: Sequence[Answer]) -> str:
     """Quote the paragraph that has every word; where none has, say so and name the pages."""
     paragraphs = [paragraph for answer in read for paragraph in _paragraphs(answer)]
-    is_negated = not _NEGATIONS.isdisjoint(_tokens(question))
-    full = [
-        one
-        for one in paragraphs
-        if all(_has(f"{one.context} {one.text}", word) for word in words) and (not is_negated or _NEGATED.search(one.text))
-    ]
-    asked = [*words, *(["not"] if is_negated else [])]
+    full = [one for one in paragraphs if all(_has(f"{one.context} {one.text}", word) for word in words)]
     if not full:
         pages = [str(answer.call.arguments["file_path"]) for answer in read]
-        return f"No paragraph here has all of {_listed(asked)}. The words are in {', '.join(pages)}: 'read {pages[0]}' shows the page."
+        return f"No paragraph here has all of {_listed(words)}. The words are in {', '.join(pages)}: 'read {pages[0]}' shows the page."
     best = max(full, key=lambda one: _closeness(one, words))
     shown = [best] if all(_has(best.text, word) for word in words) else _section(best, paragraphs)
     others = sorted({one.page for one in full} - {best.page})
@@ -132,7 +128,7 @@ def _quote(question: str, words: Sequence[str], read: Sequence[Answer]) -> str:
     unused = [word for word in dict.fromkeys(_tokens(question)) if word in _TELLING and not all(_is_in(one.text, word) for one in shown)]
     ignored = f"; not looked up: {_listed(unused)}" if unused else ""
     quoted = "\n\n".join(one.text for one in shown)
-    return f"{quoted}\n\n(from {best.page}{also}; looked up: {_listed(asked)}{ignored})"
+    return f"{quoted}\n\n(from {best.page}{also}; looked up: {_listed(words)}{ignored})"
 
 
 def _section(best: _Paragraph, paragraphs: Sequence[_Paragraph]) -> list[_Paragraph]:
