@@ -85,7 +85,7 @@ def test_the_command_saves_every_row_of_a_table_and_overwrites_nothing(tmp_path:
     environment = {"INTERLOCK_ENGINE": "direct", "INTERLOCK_DATA_DIR": str(tmp_path)}
 
     def ran(question: str) -> int:
-        command = [script, "run", "analyst", question, "--csv", "out.csv"]
+        command = [script, "run", "analyst", question, "--save", "out.csv"]
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=120).returncode
 
     assert ran("SELECT product_id, name FROM products ORDER BY product_id") == 0

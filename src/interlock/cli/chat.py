@@ -19,6 +19,7 @@ from rich.text import Text
 from interlock.cli.live import Live, as_text
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.run import read_file
+from interlock.cli.saving import save_result
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.contract.schema import to_json
@@ -34,6 +35,7 @@ HELP = {
     "/path": "the nodes that the last turn went through",
     "/events": "what happened in the last turn",
     "/file PATH": "send a file with what you say next, or with what stands behind it: /file PATH QUESTION",
+    "/save FILE": "save the table that the last answer came from: FILE.csv, or FILE.svg for a chart of it",
     "/help": "this",
     "/quit": "leave (or Ctrl-D)",
 }
@@ -92,16 +94,26 @@ class Chat:
             said = line.strip()
             if said == "/quit":
                 break
-            if said in self._commands:
-                self._commands[said]()
-            elif said.split(maxsplit=1)[:1] == ["/file"]:
-                question = self._attach(said)
-                if question:
-                    await self._take(question)
-            elif said.startswith("/") and " " not in said:
-                print_error(f"There is no command '{safe(said)}'; /help lists them.")
+            if said.startswith("/"):
+                await self._command(said)
             elif said or self._file is not None:
                 await self._take(line.rstrip("\r\n"))
+
+    async def _command(self, said: str) -> None:
+        """Do what a line that begins with a slash says. One that is no command and has several words is said to the agent."""
+        name, _, rest = said.partition(" ")
+        if said in self._commands:
+            self._commands[said]()
+        elif name == "/file":
+            question = self._attach(said)
+            if question:
+                await self._take(question)
+        elif name == "/save":
+            self._save(rest.strip().strip('"'))
+        elif " " not in said:
+            print_error(f"There is no command '{safe(said)}'; /help lists them.")
+        else:
+            await self._take(said)
 
     def _attach(self, said: str) -> str | None:
         """Read the file that is named, to be sent with what is said next; return what is said about it at once."""
@@ -118,6 +130,14 @@ class Chat:
         if not found["question"]:
             print_error(f"{safe(path.name)} goes with what you say next. An empty line sends it alone.")
         return found["question"]
+
+    def _save(self, name: str) -> None:
+        if not name:
+            print_error("Name a new file: /save FILE.csv, or /save FILE.svg for a chart.")
+        elif self._last is None:
+            print_error("There is nothing to save yet: ask something first.")
+        else:
+            save_result(Path(name).expanduser(), self._last)
 
     async def _take(self, text: str) -> None:
         live = Live(self._screen) if is_terminal() else None

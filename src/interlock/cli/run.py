@@ -19,6 +19,7 @@ from rich.text import Text
 from interlock.agent import Agent
 from interlock.cli.live import Live, as_text
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
+from interlock.cli.saving import save_result
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.contract import Graph
@@ -49,7 +50,10 @@ def run(  # noqa: PLR0917 - the command line's options
         str | None, typer.Option(help="What a person says to a turn of the session that waits for it; 'abort' gives the turn up.")
     ] = None,
     record: Annotated[Path | None, typer.Option(help="A new file to write the turn to, for 'interlock replay'.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="A new file to write the table that the answer came from to, with all its rows.")] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", "--csv", help="A new file for the table that the answer came from: FILE.csv, or FILE.svg for a chart."),
+    ] = None,
 ) -> None:
     """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
     if answer is not None and (text is not None or file is not None or session is None or record is not None):
@@ -76,28 +80,8 @@ def run(  # noqa: PLR0917 - the command line's options
         print_json(result.to_json())
     elif not events:
         show_result(result, live)
-    saved = csv is None or _save_tables(csv, result)
+    saved = save is None or save_result(save, result)
     raise typer.Exit(code=1 if result.status == "error" or not saved else 0)
-
-
-def _save_tables(path: Path, result: TurnResult) -> bool:
-    """Write the tables that the tools of a turn found, each to a file of its own; return whether there was one."""
-    from interlock.agents.analyst.tables import csv_of  # noqa: PLC0415 - the agent, which no other command needs
-
-    found = (csv_of(getattr(one, "result", None)) for one in result.state.get("tool_outputs", ()))
-    tables = [table for table in found if table is not None]
-    if not tables:
-        print_error("There is no table to save: the answer came from none.")
-    for number, table in enumerate(tables, 1):
-        file = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
-        try:
-            with file.open("x", encoding="utf-8", newline="") as out:
-                out.write(table)
-        except OSError as error:
-            print_error(f"'{file.name}' cannot be written: {error.strerror}. Name a new file in a folder that you may write to.")
-            return False
-        print_error(f"Saved {table.count(chr(10)) - 1:,} rows to '{file.name}'.")
-    return bool(tables)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 
 from interlock.adapters.models.rules import Rules
+from interlock.agents.analyst.charts import ChartKind, chart_of, chart_wanted, text_of, without_chart
 from interlock.agents.analyst.figures import CannotRead, figures
 from interlock.agents.analyst.following import ASKING, continues, followed_up
 from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary, WantedCall
@@ -116,6 +117,8 @@ def _plan(payload: dict[str, Any]) -> PlannerDecision:
     if len(question) > _LONGEST_QUESTION and not _QUERY.match(question):
         return _asking(f"Could you say that in at most {_LONGEST_QUESTION:,} characters? Without a language model I cannot read more.")
     planned = _Planned(payload)
+    if chart_wanted(question) and not _QUERY.match(question) and not without_chart(without_greeting(question)).strip(" .?!,"):
+        return planned.repeated(payload.get("last_calls", []))
     for part in _parts(question, planned.today):
         planned.add(part)
     return planned.decision()
@@ -133,7 +136,7 @@ def _parts(question: str, today: dt.date) -> list[str]:
     """Take a question apart into those that it is made of; a query is one."""
     if _QUERY.match(question):
         return [question]
-    plain = " ".join(without_greeting(" ".join(question.split())).split())
+    plain = without_chart(" ".join(without_greeting(" ".join(question.split())).split()))
     parts = [piece for part in _SPLIT.split(plain) for piece in _pieces(part.strip(" .?!,"), today)]
     parts = [without_greeting(part.strip(" .?!,")) for part in parts if part.strip(" .?!,")]
     return _with_fragments([part for part in parts if talk_in(part) is None], today) or parts
@@ -194,6 +197,14 @@ class _Planned:
             notes=list(dict.fromkeys([*self._notes, *self._asks])),
             reason=f"It takes {', '.join(dict.fromkeys(call.tool for call in calls))}.",
         )
+
+    def repeated(self, calls: Sequence[dict[str, Any]]) -> PlannerDecision:
+        """Ask the warehouse once more for what the last answer came from, so that it can be drawn."""
+        queries = [str(one["args"]["sql"]) for one in calls if one["tool"] == "bq_query" and "sql" in one["args"]]
+        self._calls += [self._call("bq_query", "your query", sql=sql) for sql in dict.fromkeys(queries)][:1]
+        self._asks.append("What shall I draw? Ask for a figure by one grouping first, for example revenue by month in 2025.")
+        made = self.decision()
+        return made.model_copy(update={"notes": []})
 
     def add(self, part: str) -> None:
         """Add the calls for one part of a question."""
@@ -392,6 +403,9 @@ def _answer(payload: dict[str, Any]) -> str:
     question: str = payload["question"]
     outputs: list[dict[str, Any]] = payload.get("outputs", [])
     notes = "".join(f"{note}\n\n" for note in payload.get("notes", []))
+    wanted = None if _QUERY.match(question) else chart_wanted(question)
+    if outputs and wanted is not None:
+        return notes + "\n\n".join(f"{_drawn(one, wanted)}\n[{one['id']}]" for one in outputs)
     if outputs:
         return notes + "\n\n".join(
             f"{told}{'' if told.endswith(chr(10)) else ' '}[{one['id']}]" for one in outputs for told in [_told(one)]
@@ -400,6 +414,16 @@ def _answer(payload: dict[str, Any]) -> str:
         return f"{notes}I could not find this out."
     kind = talk_in(question)
     return answered(kind, payload) if kind is not None else ABOUT
+
+
+def _drawn(output: dict[str, Any], wanted: ChartKind | Literal["any"]) -> str:
+    """Draw what a tool found, or say it where it cannot be drawn."""
+    chart = chart_of(output["result"], wanted) if output["tool"] == "bq_query" else None
+    part = str(output.get("part") or "")
+    if chart is None:
+        return f"This cannot be drawn: a chart takes a figure by one grouping, such as revenue by month.\n\n{_told(output)}"
+    title = f"{part}:\n\n" if part and part != "your query" else ""
+    return f"{title}{text_of(chart)}{_cut_short(output['result'])}"
 
 
 def _told(output: dict[str, Any]) -> str:
@@ -425,11 +449,14 @@ def _rows(columns: list[str], rows: list[list[Any]], result: dict[str, Any], par
     if len(rows) == len(columns) == len(rows[0]) == 1:
         return f"{part if part and part != 'your query' else columns[0].replace('_', ' ').capitalize()}: {told}"
     heading = f"{part}:\n\n" if part and part != "your query" else ""
+    return f"{heading}{told}{_cut_short(result)}\n"
+
+
+def _cut_short(result: dict[str, Any]) -> str:
+    """Say how much of a result is not shown, on lines of its own."""
     shown, count = result.get("shown"), result.get("row_count")
-    told = f"{heading}{told}\n"
-    if shown:
-        told += f"Shown: {shown:,} of {count:,} rows. Ask for the top few or for less, or save all of them with '--csv FILE'.\n"
-    return f"{told}{result['cut']}\n" if result.get("cut") else told
+    told = f"\nShown: {shown:,} of {count:,} rows. Ask for the top few or for less, or save all of them as FILE.csv." if shown else ""
+    return f"{told}\n{result['cut']}" if result.get("cut") else told
 
 
 def _summary(payload: dict[str, Any]) -> Summary:

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
-__all__ = ["ColumnKind", "csv_of", "fitting", "kind_of", "table", "written"]
+__all__ = ["ColumnKind", "csv_of", "fitting", "heading", "kind_of", "table", "written"]
 
 ColumnKind = Literal["identifier", "year", "quantity", "money", "share", "time", "text"]
 
@@ -62,7 +62,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     if len(rows) == len(columns) == len(rows[0]) == 1:
         unit = _UNIT.search(columns[0])
         return written(rows[0][0], kinds[0], columns[0]) + (f" {unit[1].upper()}" if unit else "")
-    lines = [[_heading(name) for name in columns], ["---:" if _is_number(kind) else "---" for kind in kinds]]
+    lines = [[heading(name) for name in columns], ["---:" if _is_number(kind) else "---" for kind in kinds]]
     lines += [[written(cell, kind, name) for cell, kind, name in zip(row, kinds, columns, strict=False)] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -98,7 +98,8 @@ def csv_of(result: JsonValue) -> str | None:
             return None
 
 
-def _heading(name: str) -> str:
+def heading(name: str) -> str:
+    """Return the name of a column in words, with its unit."""
     unit = _UNIT.search(name)
     plain = (name[: unit.start()] if unit else name).replace("_", " ").replace("|", "\\|")
     if _PERCENT.search(name):
