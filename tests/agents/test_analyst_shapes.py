@@ -19,7 +19,7 @@ from interlock.agents.analyst.shapes import class_of, shape_of
 GRAMMAR = Path(shapes.__file__).with_name("questions.grammar").read_text(encoding="utf-8")
 LINES = [line for line in GRAMMAR.splitlines() if line and not line.startswith("#")]
 RULES = re.sub(r"\n\s+", " ", "\n".join(LINES)).splitlines()
-CLASSES = {class_of(kind, value) for kind, value in PHRASES.values() if kind} | {"TIME", "NUMBER", "OR", "THERE", "SPENT"} - {""}
+CLASSES = {class_of(kind, value) for kind, value in PHRASES.values() if kind} | {"TIME", "NUMBER", "OR", "THERE", "SPENT", "WHO"} - {""}
 TODAY = date(2026, 1, 1)
 
 

@@ -168,7 +168,7 @@ _WORKING: dict[str, str] = {
     "by": "by|per|for each|in each|of each|each|every|for every|in every|broken down by|broken out by|split by|grouped by|group by|across|sorted by|"
     "ranked by|breakdown by|by each|per each|across all|split up by|separated by|divided by|listed by|break down by|broken down per|for all|"
     "with breakdown by|organized by|measured by|in terms of|according to",
-    "and": "as a table|in a table|a table of|a table with|table of|as table|and|&|,|or|plus|as well as|/|along with|both|respectively",
+    "and": "as a table|in a table|a table of|a table with|table of|as table|and|&|,|or|plus|as well as|/|along with",
     "versus": "vs|versus|vs.|compared to|compared with|compare|comparing|comparison|against|in comparison to|in comparison with|more|fewer|less|than|better|worse|"
     "higher|lower|relative to|comparison of|side by side",
     "not": "not|excluding|except|except for|without|other than|outside|outside of|excl|apart from|but not|minus|not in|leaving out|ignoring",

@@ -15,6 +15,7 @@ from interlock.adapters.models.rules import Rules
 from interlock.agents.analyst.charts import ChartKind, chart_of, chart_wanted, text_of, without_chart
 from interlock.agents.analyst.figures import CannotRead, figures
 from interlock.agents.analyst.following import ASKING, continues, followed_up
+from interlock.agents.analyst.handbook import GENERAL, SYNONYMS, terms_of
 from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary, WantedCall
 from interlock.agents.analyst.reader import read
 from interlock.agents.analyst.reading import Reading
@@ -56,31 +57,8 @@ _DEFINITION = re.compile(
 _FIRST_WORDS = re.compile(r"^(?:(?:and|now|so|but|ok(?:ay)?|then|also|well)[, ]+)+", re.IGNORECASE)
 _POINTED = re.compile(r"^(?:the|our|total|my|your)\s", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?:select\b|with\s+\w+\s+as\s*\()", re.IGNORECASE)
-_FILLER = frozenset(
-    """
-    mean means meaning defined definition calculated computed calculate handled measured booked we our the a an of in for is are to
-    say about on how what which do does i you it me us they them at by with and or who may can be where when why this that there
-    please tell explain work works says policy happen happens part remind see if whats what's
-    from did was were come comes came get got give mean
-    """.split()  # noqa: SIM905 - a list of it would take a screen
-)
 _LEANING = re.compile(r"^by\b|\b(?:same|those|them|these|instead)\b", re.IGNORECASE)
 _STATEMENT = re.compile(r"^(?:i|i'm|im|we|we're|you|my|he|she|they|it|this|that|there|our|your|his|her|sorry|no|yes)\b", re.IGNORECASE)
-_GENERAL = frozenset(
-    """
-    new old data table tables customer customers order orders product products report reports number numbers figure figures show status
-    good bad next last first here now today anything everything something nothing whats what's what more less most all any other else
-    """.split()  # noqa: SIM905 - a list of it would take a screen
-)
-"""Words that say nothing about which page of the handbook is meant where there are no others."""
-_SYNONYMS = {
-    "attrition": "churn", "turnover": "revenue", "sales": "revenue", "returns": "return rate", "refunds": "refund", "clients": "customers",
-    "client": "customer", "buyers": "customers", "leaving": "churn", "fx": "exchange rates", "currency": "exchange rates", "vip": "segment",
-    "vat": "value added tax", "clv": "customer lifetime value", "vouchers": "coupons", "aov": "average order value",
-    "gdpr": "personal data", "privacy": "personal data", "profit": "gross margin",
-    "updated": "loaded", "update": "loaded", "updates": "loaded", "reloaded": "loaded",
-    "refreshed": "loaded", "refresh": "loaded", "fresh": "loaded",
-}  # fmt: skip
 _SEVERAL = re.compile(r",? and (?:the |our )?|, |,? (?:vs\.?|versus|or) ", re.IGNORECASE)
 _LONGEST_SUMMARY = 2000
 _LONGEST_QUESTION = 2000  # characters that the rules read; some take time that grows with the square of that
@@ -175,6 +153,7 @@ class _Planned:
         self._offered = {tool["name"]: tool for tool in payload.get("tools", [])}
         self.today = dt.date.fromisoformat(payload["today"]) if payload.get("today") else dt.date.min.replace(year=2026)
         self._before = _before(payload, self.today)
+        self._is_lost = self._before is None and _was_unclear(payload, self.today)
         self._calls: list[WantedCall] = []
         self._notes: list[str] = []
         self._asks: list[str] = []
@@ -248,8 +227,8 @@ class _Planned:
         is_continued, part = read(part, self.today).refers, _FIRST_WORDS.sub("", part)
         if (handbook := _handbook(part)) is not None:
             return handbook
-        terms = _terms(part).lower().split()
-        if _STATEMENT.match(part) or (terms and _GENERAL.issuperset(terms)):
+        terms = terms_of(part).lower().split()
+        if _STATEMENT.match(part) or (terms and GENERAL.issuperset(terms)):
             return None
         reading = replace(read(part, self.today), refers=is_continued)
         defined = _DEFINITION.match(part)
@@ -281,7 +260,9 @@ class _Planned:
         elif not reading.is_unclear and not reading.has_figure and not reading.narrows:
             return  # words that ask for nothing
         elif self._before is None and not reading.is_unclear and reading.has_figure and _LEANING.search(part):
-            raise CannotRead(f"Which question does '{part[:60]}' belong to? I did not understand one before it. Please say it as a whole.")
+            raise CannotRead(_belongs_to_none(part))
+        elif self._is_lost and not reading.is_unclear and not reading.narrows and not ASKING.match(part):
+            raise CannotRead(_belongs_to_none(part))  # "units" after a question that was not understood is an answer to it
         found = figures(reading)
         self._before = reading  # "and how many customers?" in the same message belongs to it
         for made in found:
@@ -299,7 +280,7 @@ class _Planned:
         readings = [read(one, self.today) for one in pieces]
         is_several = all(one.measures and not one.is_unclear for one in readings)  # "net revenue and gross revenue" are two pages
         for one in pieces if is_several else [text]:
-            terms = _terms(one) or one
+            terms = terms_of(one) or one
             if terms.strip():
                 only: dict[str, JsonValue] = {} if is_handbook else {"titled": True}
                 self._calls.append(self._call("search", one.strip()[:200], query=terms, **only))
@@ -357,8 +338,15 @@ def _before(payload: dict[str, Any], today: dt.date) -> Reading | None:
     return before
 
 
-def _terms(text: str) -> str:
-    return " ".join(word for word in re.findall(r"[\w'-]+", text) if word.lower() not in _FILLER)
+def _was_unclear(payload: dict[str, Any], today: dt.date) -> bool:
+    """Tell whether the last thing that was said asked for a figure that was not understood."""
+    said = [one["text"] for one in payload.get("conversation", []) if one["role"] == "human"][-1:]
+    readings = [read(part, today) for text in said for part in _parts(text[:_LONGEST_QUESTION], today)]
+    return any(one.is_unclear and (one.has_figure or one.narrows) for one in readings)
+
+
+def _belongs_to_none(part: str) -> str:
+    return f"Which question does '{part[:60]}' belong to? I did not understand one before it. Please say it as a whole."
 
 
 def _plan_again(payload: dict[str, Any]) -> PlannerDecision:
@@ -369,7 +357,7 @@ def _plan_again(payload: dict[str, Any]) -> PlannerDecision:
     notes: list[str] = []
     for one in failures:
         query = str(one["args"].get("query", "")) if one["tool"] == "search" else ""
-        others = " ".join(_SYNONYMS.get(word.lower(), word) for word in query.split())
+        others = " ".join(SYNONYMS.get(word.lower(), word) for word in query.split())
         if others and others.lower() not in tried:
             tried.add(others.lower())
             notes.append(f"The handbook has nothing on '{query}'. What comes nearest is '{others}', so I looked for that.")
