@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test coverage check fix docs bench lock clean
@@ -10,47 +11,51 @@ READY := $(VENV)/.ready
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Create .venv with the locked dependencies
+setup: $(INSTALLED) ## Create .venv with the locked dependencies
 
 $(READY): requirements.txt
 	@echo "Setting up $(VENV) (once; about a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
-run: $(READY) ## Take the tour: one telling turn on each agent
+# The commands and the agents are found by entry points, which are copied from pyproject.toml when the package is installed.
+$(INSTALLED): $(READY) pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(INSTALLED)
+
+run: $(INSTALLED) ## Take the tour: one telling turn on each agent
 	@$(BIN)/interlock tour
 
-test: $(READY) ## Run every test
+test: $(INSTALLED) ## Run every test
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 COVERING := tests/unit/contract tests/unit/runtime tests/engine tests/conformance/test_document_parser.py tests/conformance/test_document_changes.py
 
-coverage: $(READY) ## Find branches of contract/, engine/ and runtime/ that no test takes
+coverage: $(INSTALLED) ## Find branches of contract/, engine/ and runtime/ that no test takes
 	@# What is tested on both engines is taken on one of them, and nothing depends on chance.
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov -m "not hypothesis" -k "not [langgraph" $(COVERING) $(ARGS)
 
-check: $(READY) ## Lint, types, import direction, generated docs
+check: $(INSTALLED) ## Lint, types, import direction, generated docs
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/docs.py --check
 
-fix: $(READY) ## Format, and repair what the linter can
+fix: $(INSTALLED) ## Format, and repair what the linter can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-docs: $(READY) ## Write the transcript, the pictures and the generated parts of the docs
+docs: $(INSTALLED) ## Write the transcript, the pictures and the generated parts of the docs
 	@$(BIN)/python scripts/transcript.py
 	@$(BIN)/python scripts/docs.py
 
-bench: $(READY) ## Measure; a table here, JSON in build/bench.json
+bench: $(INSTALLED) ## Measure; a table here, JSON in build/bench.json
 	@$(BIN)/python benchmarks/run.py
 
-lock: $(READY) ## Compile requirements.txt anew from pyproject.toml
+lock: $(INSTALLED) ## Compile requirements.txt anew from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--all-extras --group dev pyproject.toml --output-file requirements.txt
 

@@ -21,10 +21,11 @@ from typer.testing import CliRunner
 from interlock import Settings
 from interlock.adapters.drawing import draw
 from interlock.cli import app
+from interlock.cli.target import INTRODUCED
 from interlock.contract.render import markdown, mermaid
 from interlock.contract.type_hints import format_type
 from interlock.errors import InterlockError
-from interlock.wiring import AGENTS, load_agent
+from interlock.wiring import load_agent
 
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"^(<!-- generated: (\w+)(?: ([\w.]+))? -->\n).*?^(<!-- end generated -->)$", re.DOTALL | re.MULTILINE)
@@ -55,7 +56,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 def agents(folder: str) -> str:
     """List the agents, for a page that has docs/ in this folder, or is in docs/ itself."""
     home = f"{folder}/" if folder else ""
-    rows = [[f"[`{name}`]({home}agents/{name}.md)", load_agent(name).summary, size_of(name, home)] for name in AGENTS]
+    rows = [[f"[`{name}`]({home}agents/{name}.md)", load_agent(name).summary, size_of(name, home)] for name in INTRODUCED]
     return table(["agent", "what it does", "its graphs"], rows)
 
 
@@ -116,7 +117,7 @@ def tree(found: type[InterlockError], parent: str) -> Iterator[tuple[type[Interl
 
 def settings(_: str) -> str:
     """Write a table of the settings."""
-    kinds = [Settings, *(kind for kind in (load_agent(name).settings for name in AGENTS) if kind is not None)]
+    kinds = [Settings, *(kind for kind in (load_agent(name).settings for name in INTRODUCED) if kind is not None)]
     rows = [row(name, field) for kind in kinds for name, field in kind.model_fields.items()]
     return table(["setting", "in the environment", "type", "default", "what it says"], rows)
 
@@ -202,7 +203,7 @@ def transcript(scene: str) -> str:
 
 def pictures() -> dict[Path, str]:
     """Draw every agent."""
-    found = {name: load_agent(name) for name in AGENTS}
+    found = {name: load_agent(name) for name in INTRODUCED}
     return {PICTURES / f"{name}.svg": draw(agent.graphs, behind=agent.subgraphs) for name, agent in found.items()}
 
 

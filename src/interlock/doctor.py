@@ -10,7 +10,7 @@ import importlib.util
 import os
 import platform
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,8 +32,8 @@ PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "pydantic", "pill
 PATIENCE = 5.0  # seconds for a server to answer
 
 
-async def examine(settings: Settings, *agents: Agent) -> AsyncIterator[Check]:
-    """Look at everything, one thing after the other: also at `agents` that are not installed. Nothing is changed by looking."""
+async def examine(settings: Settings, agents: Iterable[str | Agent] = AGENTS) -> AsyncIterator[Check]:
+    """Look at everything, one thing after the other. `agents` are names of installed ones, or agents. Nothing is changed by looking."""
     yield Check(what="python", state="ok", found=f"{platform.python_version()}, interlock {importlib.metadata.version('interlock')}")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     yield Check(what="packages", state="ok", found=versions)
@@ -45,7 +45,7 @@ async def examine(settings: Settings, *agents: Agent) -> AsyncIterator[Check]:
         yield check
     yield await check_session_state(quick)
     yield _check_tracing()
-    for agent in (*AGENTS, *(own for own in agents if own.name not in AGENTS)):
+    for agent in agents:
         try:
             found = load_agent(agent) if isinstance(agent, str) else agent
             yield _check_agent(found, settings)

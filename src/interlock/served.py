@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from interlock.settings import read_settings
-from interlock.wiring import AGENTS, Interlock, load_agent
+from interlock.wiring import Interlock, load_agent
 
 if TYPE_CHECKING:
     from interlock.engine.langgraph import AnyCompiledGraph
@@ -20,7 +20,7 @@ __all__ = ["analyst", "desk", "gateway_admin", "gateway_user", "puntini", "sam"]
 
 # Files are read while the server starts: it forbids blocking calls on the event loop.
 _SETTINGS = read_settings()
-for _agent in map(load_agent, AGENTS):
+for _agent in map(load_agent, ("sam", "desk", "analyst", "gateway", "puntini")):
     if _agent.settings is not None:
         _SETTINGS.of(_agent.settings)
 

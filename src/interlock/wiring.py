@@ -80,7 +80,8 @@ def load_agent(name: str) -> Agent:
     """Load one of the agents that are installed."""
     found = load_installed(name)
     if not isinstance(found, Agent) or found.name != name:
-        raise AgentUnknown(f"What is installed as agent '{name}' is not an Agent of that name.")
+        is_one = f"an Agent named '{found.name}'" if isinstance(found, Agent) else f"a '{type(found).__name__}'"
+        raise AgentUnknown(f"What is installed as agent '{name}' is {is_one}. It has to be an Agent of the same name.")
     return found
 
 
@@ -394,15 +395,17 @@ class Interlock:
         return chosen, entry_of(chosen, None)
 
     def _find(self, name: str) -> tuple[Agent, Graph]:
-        agents = [load_agent(known) for known in AGENTS]
-        for agent in agents:
-            if agent.name == name:
-                return agent, entry_of(agent, None)
-        for agent in agents:
-            for graph in agent.graphs:
-                if graph.name == name:
-                    return agent, graph
-        known = ", ".join(graph.name for agent in agents for graph in agent.graphs)
+        if name in AGENTS:
+            agent = load_agent(name)
+            return agent, entry_of(agent, None)
+        found: dict[str, tuple[Agent, Graph]] = {}
+        for installed in AGENTS:
+            with suppress(InterlockError):  # an agent that cannot be loaded has no graphs
+                agent = load_agent(installed)
+                found |= {graph.name: (agent, graph) for graph in agent.graphs}
+        if name in found:
+            return found[name]
+        known = ", ".join(found)
         raise AgentUnknown(f"There is no graph '{name}'. There are: {known}.")
 
     def _prepare(self, agent: Agent, graph: Graph, *, inside: tuple[Graph, ...] = ()) -> _Ready:

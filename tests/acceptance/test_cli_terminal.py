@@ -16,8 +16,9 @@ from subprocess import CompletedProcess
 import pytest
 from rich.text import Text
 
+from interlock.cli.target import INTRODUCED
 from interlock.testing.scenes import load_scenes
-from interlock.wiring import AGENTS, load_agent
+from interlock.wiring import load_agent
 
 Command = Callable[..., CompletedProcess[str]]
 Terminal = Callable[..., tuple[int, str]]
@@ -158,7 +159,7 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
         "  agrees   signatures, state and rows fit together  (5 graphs)",
     ):
         assert said in tour
-    scenes = [scene for agent in AGENTS for scene in load_scenes(load_agent(agent).scenes or Path()) if scene.tour]
+    scenes = [scene for agent in INTRODUCED for scene in load_scenes(load_agent(agent).scenes or Path()) if scene.tour]
     titles = [scene.title_of(turn) for scene in scenes for turn in scene.turns]
     shown_titles = [title for line in lines if (title := re.sub(r"^  also  (.*)  \(\d+ steps?\)$", r"\1", line)) in titles]
     assert shown_titles == titles
@@ -244,7 +245,7 @@ TOUR_OF_SAM = """
 import sys
 from interlock.cli import guide, main
 from interlock.wiring import load_agent
-guide.find_all = lambda _: [load_agent("sam")]
+guide.find_introduced = lambda: [load_agent("sam")]
 sys.argv = ["interlock", "tour"]
 main()
 """

@@ -211,10 +211,10 @@ def test_a_secret_of_a_class_that_no_one_has_listed_is_found_however_it_is_neste
 async def test_the_doctor_has_a_line_for_the_agent_and_what_its_providers_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("INTERLOCK_SHOP_KEY", KEY)
     monkeypatch.setenv("INTERLOCK_SHOP_NAME", "Harrods")
-    found = {check.what: check async for check in examine(Settings(data_dir=tmp_path), shop)}
+    found = {check.what: check async for check in examine(Settings(data_dir=tmp_path), [shop])}
     assert found["agent shop"].found == "1 graph, 1 node, every contract holds; shop_key = set, shop_name = Harrods"
     assert found["shop"].found == "Harrods [redacted]"
     monkeypatch.setenv("INTERLOCK_SHOP_NAME", "x")
-    found = {check.what: check async for check in examine(Settings(data_dir=tmp_path), shop)}
+    found = {check.what: check async for check in examine(Settings(data_dir=tmp_path), [shop])}
     assert found["agent shop"].state == "broken"
     assert "shop" not in found

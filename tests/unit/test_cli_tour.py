@@ -46,15 +46,15 @@ WRONG = {
 }
 
 
-def only(agent: Agent) -> Callable[[str | None], list[Agent]]:
-    return lambda _: [agent]
+def only(agent: Agent) -> Callable[[], list[Agent]]:
+    return lambda: [agent]
 
 
 async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, *, everything: bool = False, **settings: str) -> int:
     """Take a tour of sam with some scenes, without its guarantees, and return the exit code."""
     (folder / "scenes.toml").write_text(scenes, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=folder / "scenes.toml", invariants=())
-    monkeypatch.setattr(guide, "find_all", only(agent))
+    monkeypatch.setattr(guide, "find_introduced", only(agent))
     monkeypatch.setenv("COLUMNS", "200")
     given = {"engine": "direct", "data_dir": folder, "model_path": folder / "no-weights", **settings}
     return await guide.Tour(Settings.model_validate(given), everything=everything).guide()
@@ -122,7 +122,7 @@ async def test_a_promise_that_does_not_hold_fails_the_tour(
     (tmp_path / "document.md").write_text("# Nothing\n", encoding="utf-8")
     (tmp_path / "scenes.toml").write_text(SCENES, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=None, invariants=(), document=tmp_path / "document.md")
-    monkeypatch.setattr(guide, "find_all", only(agent))
+    monkeypatch.setattr(guide, "find_introduced", only(agent))
     settings = Settings(engine="direct", data_dir=tmp_path, model_path=tmp_path / "no-weights")
     assert await guide.Tour(settings).guide() == 1
     assert "BROKEN" in capsys.readouterr().out

@@ -179,7 +179,7 @@ async def test_a_provider_says_for_itself_what_the_doctor_finds_and_what_it_open
 
 
 # The name under which stores of existing users have their memory, and the tool lists that are used where no agent gives its own.
-SPARED = {"adapters/stores/memory.py", "adapters/tools/gateway.py", "installed.py", "served.py"}
+SPARED = {"adapters/stores/memory.py", "adapters/tools/gateway.py", "served.py"}
 
 
 def test_the_kernel_names_no_agent():

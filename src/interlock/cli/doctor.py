@@ -13,9 +13,10 @@ from rich.text import Text
 
 from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
-from interlock.cli.target import ModelOption, find
+from interlock.cli.target import ModelOption, agent_names, find
 from interlock.doctor import Check, examine
 from interlock.settings import Settings, read_settings
+from interlock.wiring import AGENTS
 
 __all__ = ["doctor"]
 
@@ -28,17 +29,17 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Tell what is configured, what can be reached, what is missing and how to get it. Exits with 1 where something is broken."""
-    own = () if agent is None else (find(agent),)  # before the settings are read: some of them may be its own
-    checks = asyncio.run(_look(read_settings(model=model), own, quiet=as_json))
+    own = [] if agent is None or agent in AGENTS else [find(agent)]  # before the settings are read: some of them may be its own
+    checks = asyncio.run(_look(read_settings(model=model), [*agent_names(), *own], quiet=as_json))
     ok = all(check.state != "broken" for check in checks)
     if as_json:
         print_json({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2)
     raise typer.Exit(code=0 if ok else 1)
 
 
-async def _look(settings: Settings, own: Sequence[Agent], *, quiet: bool) -> list[Check]:
+async def _look(settings: Settings, agents: Sequence[str | Agent], *, quiet: bool) -> list[Check]:
     checks: list[Check] = []
-    async for check in examine(settings, *own):
+    async for check in examine(settings, agents):
         checks.append(check)
         if not quiet:
             _show(check)

@@ -18,7 +18,7 @@ from interlock.agent import Agent
 from interlock.cli.answer import print_answer
 from interlock.cli.live import Tools, in_words
 from interlock.cli.screen import as_path, console, folded, safe
-from interlock.cli.target import find_all
+from interlock.cli.target import find_introduced
 from interlock.cli.verify import COLOURS
 from interlock.engine import ENGINES
 from interlock.errors import InterlockError
@@ -58,7 +58,7 @@ class Tour:
 
     async def guide(self) -> int:
         """Show everything; return the exit code."""
-        settings, agents = self._settings, find_all(None)
+        settings, agents = self._settings, find_introduced()
         self._screen.print("Interlock: agents whose graphs keep their contracts.")
         self._screen.print(f"[dim]model {settings.model}, engine {settings.engine}, no key needed[/]")
         self._screen.print("[dim]in: what is said   node: a step, and what it wrote   call: a model is asked[/]")

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar, cast
 
@@ -16,19 +17,22 @@ import typer
 from interlock.agent import Agent
 from interlock.contract import Graph
 from interlock.engine import ENGINES
-from interlock.errors import AgentUnknown, ContractError
+from interlock.errors import AgentUnknown, ContractError, InterlockError
 from interlock.runtime.observe import configure_logging
 from interlock.settings import read_settings
 from interlock.wiring import AGENTS, Interlock, agent_of, load_agent
 
 __all__ = [
+    "INTRODUCED",
     "AgentArgument",
     "EngineOption",
     "GrantsOption",
     "ModelOption",
+    "agent_names",
     "closing",
     "find",
     "find_all",
+    "find_introduced",
     "load",
     "open_app",
     "own",
@@ -37,6 +41,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+INTRODUCED = ("sam", "desk", "analyst", "gateway", "puntini")
+"""The agents that come with Interlock, in the order in which the documentation introduces them."""
 MODELS = ("offline", "stub", "local", "scripted:", "openai:")
 
 
@@ -93,10 +99,11 @@ def find(name: str) -> Agent:
     if ":" in name:
         found = own(name)
         return found if isinstance(found, Agent) else agent_of(found)
-    for agent in find_all(None) if name not in AGENTS else ():
-        for graph in agent.graphs:
-            if graph.name == name:
-                return replace(agent, graphs=(graph,), subgraphs={}, invariants=())
+    for known in agent_names() if name not in AGENTS else ():
+        with suppress(InterlockError):  # an agent that cannot be loaded has no graphs
+            for graph in (agent := load_agent(known)).graphs:
+                if graph.name == name:
+                    return replace(agent, graphs=(graph,), subgraphs={}, invariants=())
     return load_agent(name)
 
 
@@ -116,6 +123,16 @@ def load(name: str, kind: type[T]) -> T:
     return found
 
 
+def agent_names() -> list[str]:
+    """List the names of the installed agents: first those that come with Interlock, then the others by the alphabet."""
+    return sorted(AGENTS, key=lambda name: (INTRODUCED.index(name) if name in INTRODUCED else len(INTRODUCED), name))
+
+
+def find_introduced() -> list[Agent]:
+    """Load the agents that come with Interlock."""
+    return [load_agent(name) for name in INTRODUCED]
+
+
 def find_all(name: str | None) -> list[Agent]:
-    """Find one agent, or all of them."""
-    return [load_agent(known) for known in AGENTS] if name is None else [find(name)]
+    """Find one agent, or all that are installed."""
+    return [load_agent(known) for known in agent_names()] if name is None else [find(name)]
