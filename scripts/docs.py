@@ -111,7 +111,7 @@ def tree(found: type[InterlockError], parent: str) -> Iterator[tuple[type[Interl
     """Walk the errors that Interlock itself declares."""
     yield found, parent
     for child in found.__subclasses__():
-        if child.__module__ == InterlockError.__module__:
+        if child.__module__.startswith("interlock.errors"):
             yield from tree(child, found.__name__)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.adapters.people import NobodyHere
+from interlock.agents.desk.errors import StateInvalid
 from interlock.agents.desk.nodes import planner, runtime, structured, tool_planning
 from interlock.agents.desk.nodes.orchestrator import (
     MAX_MEMORY,
@@ -38,7 +39,7 @@ from interlock.agents.desk.roles import (
 from interlock.agents.desk.session import DOMAINS, Goal, SessionState, with_exchange
 from interlock.agents.desk.state import Blocked, Free, Offered, Spoken
 from interlock.capabilities import Human, Message, ModelReply, Tool, ToolCall, ToolRequest, ToolResult
-from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StateInvalid, StoreCorrupt, ToolDenied
+from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StoreCorrupt, ToolDenied
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from tests.support.desk import goal, plan, said, stored, subject_of
 

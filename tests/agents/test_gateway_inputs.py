@@ -13,12 +13,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from interlock import Interlock, Settings
+from interlock.agents.gateway.errors import BridgeAccessError
 from interlock.agents.gateway.graph import admin_graph, user_graph
 from interlock.agents.gateway.roles import DocsWorker
 from interlock.agents.gateway.seals import seal
 from interlock.capabilities import Model
 from interlock.engine import EngineName
-from interlock.errors import BridgeAccessError, InputEncoding, InputError, InputSchema, InputTooLarge, RoleUnknown
+from interlock.errors import InputEncoding, InputError, InputSchema, InputTooLarge, RoleUnknown
 from interlock.testing import ScriptedModel
 from tests.support.gateway import BRIDGE, Post, app, code
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from interlock.agents.desk.errors import StateInvalid
 from interlock.agents.desk.roles import AT_ONCE, PlannedGoal, StateUpdates
 from interlock.agents.desk.session import Goal, GoalStatus, SessionState, Slots
-from interlock.errors import ModelOutputInvalid, StateInvalid
+from interlock.errors import ModelOutputInvalid
 
 __all__ = ["KEPT", "merged", "named_goal", "with_plan", "with_updates"]
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from interlock.agents.gateway.errors import BridgeAccessError
 from interlock.agents.gateway.graph import admin_graph, user_graph
 from interlock.agents.gateway.nodes import bridge
 from interlock.agents.gateway.seals import seal
 from interlock.capabilities import ModelReply, ToolCall
-from interlock.errors import BridgeAccessError, InputSchema
+from interlock.errors import InputSchema
 from interlock.verification.invariants import Finding, Invariant, Lab, Observed
 
 __all__ = ["INVARIANTS"]

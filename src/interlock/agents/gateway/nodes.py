@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from interlock.agents.gateway.errors import BridgeAccessError
 from interlock.agents.gateway.paths import in_scope
 from interlock.agents.gateway.roles import AdminWorker, Classifier, CustomerSide, DocsWorker, Vault
 from interlock.agents.gateway.seals import is_sealed, seal
 from interlock.agents.gateway.state import AdminOrigin, Answered, Crossed, Forwarded, Responded, Returned
-from interlock.errors import BridgeAccessError
 
 __all__ = ["bridge", "customer", "customer_from_bridge", "supervisor"]
 

@@ -8,6 +8,7 @@ import re
 
 from pydantic import ValidationError
 
+from interlock.agents.desk.errors import StateInvalid
 from interlock.agents.desk.goals import merged, with_plan, with_updates
 from interlock.agents.desk.roles import (
     AT_ONCE,
@@ -51,7 +52,7 @@ from interlock.capabilities import (
     ToolResult,
 )
 from interlock.contract.schema import error_summary, strict_validator, try_validate
-from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StateInvalid, StoreCorrupt
+from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StoreCorrupt
 
 __all__ = [
     "MAX_MEMORY",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from interlock.agents.desk.errors import StateInvalid
 from interlock.agents.desk.roles import SpecialistRequest, SpecialistResponse, StructuredSpecialist, ToolPlanner, WantedTool
 from interlock.agents.desk.session import Domain, domain_of
 from interlock.agents.desk.state import Blocked, Free, Offered, Responded, Spoken
 from interlock.capabilities import Toolbox
-from interlock.errors import ModelOutputInvalid, StateInvalid, ToolDenied
+from interlock.errors import ModelOutputInvalid, ToolDenied
 
 __all__ = ["structured_path", "tool_path", "validate_and_prepare"]
 
