@@ -225,7 +225,7 @@ async def test_after_its_node_has_ended_nothing_is_told(engine: EngineName):
 
     _, events = await taken(engine, take_along)
     with pytest.raises(Exception, match=r"'Progress.emit' was called after node 'speak' had ended"):
-        await kept[0].tell("late", {})
+        await kept[0].emit("late", {})
     assert custom(events) == []
 
 
@@ -278,7 +278,7 @@ async def test_in_a_graph_inside_they_have_the_path_of_their_node(engine: Engine
 
 
 class Broken:
-    async def tell(self, name: str, data: dict[str, Any]) -> None:
+    async def emit(self, name: str, data: dict[str, Any]) -> None:
         raise RuntimeError(f"{name} {TOKEN}")
 
 
