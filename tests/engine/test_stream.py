@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from interlock import Interlock, Settings, TurnResult
 from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse
 from interlock.engine import EngineName
-from interlock.errors import InputEmpty, InputSchema
+from interlock.errors import AgentUnknown, InputEmpty, InputEncoding, InputSchema, InputTooLarge, RoleUnknown
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 
@@ -138,14 +139,25 @@ async def test_a_caller_who_is_cancelled_while_streaming_stops_the_turn(engine: 
     assert model.cancelled.is_set()
 
 
-@pytest.mark.parametrize(("text", "error"), [("", InputEmpty), (" ", InputEmpty)])
-async def test_a_stream_of_input_that_is_refused_raises_and_tells_nothing(engine: EngineName, text: str, error: type[Exception]):
-    events: list[Event] = []
-    with pytest.raises(error):
-        events += [event async for event in app(engine, ScriptedModel("hi")).stream("sam", text)]
-    with pytest.raises(InputSchema):
-        events += [event async for event in app(engine, ScriptedModel("hi")).stream("sam", "hello", session="../x")]
-    assert events == []
+REFUSED: dict[str, tuple[type[Exception], str, Any, dict[str, Any]]] = {
+    "an unknown agent": (AgentUnknown, "nobody", "hello", {}),
+    "an unknown role": (RoleUnknown, "sam", "hello", {"role": "boss"}),
+    "a role that is not named": (RoleUnknown, "gateway", "hello", {}),
+    "empty text": (InputEmpty, "sam", " ", {}),
+    "text that is too large": (InputTooLarge, "sam", "x" * 2000, {}),
+    "text that is not Unicode": (InputEncoding, "sam", "\ud800", {}),
+    "an unknown field": (InputSchema, "sam", {"nothing": 1}, {}),
+    "a session id that is no name": (InputSchema, "sam", "hello", {"session": "../x"}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_stream_of_a_refused_request_fails_before_its_first_event(engine: EngineName, case: str):
+    """A server can answer with a status of its own, because nothing has been sent yet."""
+    error, agent, given, options = REFUSED[case]
+    async with aclosing(Interlock(Settings(engine=engine, max_input_bytes=1000)).stream(agent, given, **options)) as stream:
+        with pytest.raises(error):
+            await anext(stream)
 
 
 async def test_turns_that_stream_at_once_do_not_mix(engine: EngineName):
