@@ -30,6 +30,9 @@ class OneGraph(Watched):
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
         return await super().apply("everyday", changes)
 
+    async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
+        return await super().preview("everyday", changes)
+
     async def nodes(self, graph: str, **more: Any) -> tuple[Node, ...]:
         return await super().nodes("everyday", **more)
 

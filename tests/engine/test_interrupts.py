@@ -20,12 +20,13 @@ from typing_extensions import TypedDict
 
 from interlock import Interlock, Settings
 from interlock.adapters.people import LaterHuman
-from interlock.capabilities import Clock, Human, Question
+from interlock.capabilities import Clock, Human, Model, Question
 from interlock.capabilities.capability import Capability
 from interlock.contract import END, Graph, Outcome, node
 from interlock.errors import NodeFailed, PersonAwaited
 from interlock.runtime.targets import Composed, Subgraph
-from interlock.testing import FixedClock
+from interlock.testing import FixedClock, ScriptedModel
+from tests.support.puntini import many, simple, told
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "one"}}
 
@@ -227,7 +228,8 @@ async def test_a_question_interrupts_the_graph_of_somebody_else_that_ours_is_ins
     assert bank.paid == [5, 6, 7]
 
 
-async def test_puntini_asks_and_goes_on(tmp_path: Path):
+@pytest.mark.parametrize("following", ["continue", "Set the priority of Design to 3"])
+async def test_puntini_asks_and_goes_on(tmp_path: Path, following: str):
     async with Interlock(Settings(data_dir=tmp_path)) as app:
         graph = app.langgraph("puntini", checkpointer=InMemorySaver())
         for goal in ("Add a task Design", "Add a person Design"):
@@ -237,5 +239,20 @@ async def test_puntini_asks_and_goes_on(tmp_path: Path):
         state = await graph.ainvoke(Command(resume="the task"), THREAD)
         assert "__interrupt__" not in state
         assert state["escalation"].choice == "Task Design"
-        state = await graph.ainvoke({"goal": "Set the priority of Design to 3"}, THREAD)
-    assert "Changed Task Design (priority: 3)" in state["final_answer"]
+        assert state["final_answer"].startswith("You said: Task Design. Say 'continue' to have that done.")
+        state = await graph.ainvoke({"goal": following}, THREAD)
+        assert state["final_answer"] == "You mean Task Design. Changed Task Design (priority: 3)."
+        nothing = await graph.ainvoke({"goal": "continue"}, THREAD)
+    assert "nothing to go on with" in nothing["final_answer"]
+
+
+async def test_a_goal_that_puntini_asked_about_is_understood_again_by_continue(tmp_path: Path):
+    model = ScriptedModel(many(requires_human_input=True, question="Which colour?"), simple("add_node", label="Car", key="red"))
+    async with Interlock(Settings(data_dir=tmp_path), grants={Model: model}) as app:
+        graph = app.langgraph("puntini", checkpointer=InMemorySaver())
+        state = await graph.ainvoke({"goal": "Add a car.", "session_id": "one"}, THREAD)
+        assert asked(state)["question"] == "Which colour?"
+        await graph.ainvoke(Command(resume="red"), THREAD)
+        state = await graph.ainvoke({"goal": "continue"}, THREAD)
+    assert (told(model)[1]["goal"], told(model)[1]["person"]) == ("Add a car.", "red")
+    assert (state["goal"], state["final_answer"]) == ("Add a car.", "You said: red. Added Car red.")

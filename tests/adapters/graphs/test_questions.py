@@ -76,7 +76,10 @@ async def test_questions_with_yes_or_no(graph: Asked):
     assert other == "No. There is: Ada -[ASSIGNED_TO]-> Design"
     assert await graph.ask(key="Ada", wants="yes_no", near={"node": "Bob"}) == "No. Ada and Bob are not connected to each other."
     assert (await graph.ask(key="Design", wants="yes_no", where=[{"value": "done"}])).startswith("No. Task Design (status: open")
-    assert (await graph.ask(key="Ada", label="Robot", wants="yes_no")).startswith("No. Person Ada")
+    assert (await graph.ask(key="Ada", label="Task", wants="yes_no")).startswith("No. Person Ada")
+    assert (await graph.ask(key="Ada", label="Robot", wants="yes_no")).startswith(
+        "The graph does not say whether it is Robot. It says: Person Ada"
+    )
     backwards = {"node": "Apollo", "relationship": "HAS_TASK", "direction": "to"}
     assert (await graph.ask(key="Design", wants="yes_no", near=backwards)).startswith("No.")
 

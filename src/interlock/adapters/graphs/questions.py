@@ -25,6 +25,9 @@ MAX_NODES = 1000
 
 _REF = re.compile(r"(?P<label>[^\W\d_]\w{0,63}):(?P<key>.+)", re.DOTALL)
 _SHOWN = 100
+_PART_OF = ("PART_OF", "BELONGS_TO", "IN", "CONTAINED_IN")
+_WHOLE = ("HAS_", "CONTAINS", "INCLUDES")
+"""Relationships that say the same from the other end."""
 _STATES = ("status", "state")
 """Properties that say of a node how it is: what is not their value is not so."""
 Key = Annotated[str, Field(min_length=1, max_length=500)]
@@ -95,9 +98,13 @@ async def _named(store: GraphStore, graph: str, text: str) -> Sequence[Node]:
     if exact:
         return exact
     known = await store.nodes(graph, limit=MAX_NODES)
-    alike = [
-        node for node in known if node.key.casefold() == key.casefold() and (label is None or node.label.casefold() == label.casefold())
-    ]
+    # 'The Beatles' may have lost its article on the way.
+    names = {key.casefold(), f"the {key}".casefold()}
+    alike = [node for node in known if node.key.casefold() in names and (label is None or node.label.casefold() == label.casefold())]
+    if not alike and label is None:
+        # 'shelf s2' is the shelf S2, if there is one.
+        first, _, rest = key.casefold().partition(" ")
+        alike = [node for node in known if (node.label.casefold(), node.key.casefold()) == (first, rest)]
     if not alike:
         raise NotInGraph(missing(key, label, known))
     return alike
@@ -135,7 +142,8 @@ async def _about_one(store: GraphStore, graph: str, question: Question, key: str
             case "nodes":
                 return _as_nodes(nodes)
             case "property":
-                return "\n".join(_property(node, question.property or "", is_one=len(nodes) == 1) for node in nodes)
+                is_one, name = len(nodes) == 1, question.property or ""
+                return "\n".join([await _named_of(store, graph, node, name) or _property(node, name, is_one=is_one) for node in nodes])
             case _:
                 return await _is_so(store, graph, nodes, question)
     node = await find_node(store, graph, key)
@@ -144,6 +152,16 @@ async def _about_one(store: GraphStore, graph: str, question: Question, key: str
         return "\n".join(map(_edge, edges)) or f"{node.key} is not connected to anything."
     other = await find_node(store, graph, question.near.node)
     return await _between(store, graph, node, other, question)
+
+
+async def _named_of(store: GraphStore, graph: str, node: Node, name: str) -> str:
+    """List the nodes of a label that a node is connected to, where it is asked for as a property: 'what ingredients does it have'."""
+    if value_of(node, name) is not None:
+        return ""
+    edges = await _edges(store, graph, node, Near(node=node.key))
+    ends = [edge.end if edge.start == _ref(node) else edge.start for edge in edges]
+    labels = {name.casefold(), name.casefold().removesuffix("s"), f"{name.casefold().removesuffix('ies')}y"}
+    return ", ".join(sorted({ref.key for ref in ends if ref.label.casefold() in labels}))
 
 
 def _property(node: Node, name: str, *, is_one: bool) -> str:
@@ -159,12 +177,14 @@ async def _is_so(store: GraphStore, graph: str, nodes: Sequence[Node], question:
     """Answer yes or no. A word that is the value of no property that the node has is neither: then its edges are told as well."""
     fitting = [node for node in nodes if question.label in {None, node.label} and fits(node, question.where)]
     known = "; ".join(f"{node.label} {node.key}{_properties(node)}" for node in (fitting or nodes))
+    others = await store.nodes(graph, limit=MAX_NODES)
     words = [one.value for one in question.where if one.property is None and one.test == "equal"]
+    if question.label is not None and question.label not in {node.label for node in others}:
+        words.append(question.label)
     if fitting or not words:
         return f"{'Yes' if fitting else 'No'}. {known}."
     edges = [edge for node in nodes for edge in await _edges(store, graph, node, Near(node=node.key))]
-    if not any(_speaks_of(edge, str(word)) for edge in edges for word in words):
-        others = await store.nodes(graph, limit=MAX_NODES)
+    if question.label is None and not any(_speaks_of(edge, str(word)) for edge in edges for word in words):
         names = {name for node in others for name, value in node.properties.items() if any(is_equal(value, word) for word in words)}
         if any({*names, *_STATES} & {*node.properties} or value_of(node, str(word)) is not None for node in nodes for word in words):
             return f"No. {known}."
@@ -182,6 +202,8 @@ async def _between(store: GraphStore, graph: str, node: Node, other: Node, quest
     ends = {_ref(node), _ref(other)}
     edges = [edge for edge in await _edges(store, graph, node, Near(node=node.key)) if {edge.start, edge.end} == ends]
     wanted = [edge for edge in edges if near.relationship in {None, edge.relationship} and _leads(edge, _ref(other), near.direction)]
+    if near.relationship in _PART_OF and near.direction == "to":
+        wanted += [edge for edge in edges if edge.start == _ref(other) and edge.relationship.startswith(_WHOLE)]
     if question.wants == "yes_no":
         said = "\n".join(map(_edge, wanted or edges))
         if not said and near.relationship is None:
@@ -213,18 +235,19 @@ async def _indirectly(store: GraphStore, graph: str, node: Node, other: Node) ->
 async def _about_many(store: GraphStore, graph: str, question: Question) -> JsonValue:
     if question.wants == "count" and question.near is None and not question.where:
         counted = await _count(store, graph, question.label)
-        return counted or f"0. {await _no_such_label(store, graph, question.label)}"
+        return counted or await _none_of(store, graph, question.label)
     nodes = await _nodes(store, graph, question)
     fitting = await _fitting(store, graph, question, nodes)
-    if not nodes and (value := await _property_instead(store, graph, question)):
-        return value
+    if not nodes and (instead := await _instead(store, graph, question)) is not None:
+        return instead
     if not fitting and question.wants != "count":
         why = await _why_none(store, graph, question, nodes)
         return f"No. {why}" if question.wants == "yes_no" else why
     match question.wants:
         case "count":
             why = "" if fitting else await _why_none(store, graph, question, nodes)
-            return f"{len(fitting)}. {why}" if why else len(fitting)
+            is_known = all(one.property is not None or one.test != "equal" for one in question.where)
+            return len(fitting) if not why else f"{len(fitting)}. {why}" if is_known else why
         case "yes_no":
             return f"Yes. {', '.join(node.key for node in fitting[:20])}{', ...' if len(fitting) > 20 else ''}."  # noqa: PLR2004 - a line
         case "names":
@@ -233,6 +256,18 @@ async def _about_many(store: GraphStore, graph: str, question: Question) -> Json
             return _figure(fitting, question)
         case _:
             return _as_nodes(fitting)
+
+
+async def _none_of(store: GraphStore, graph: str, label: str | None) -> str:
+    """Say that no node has a label; what is the name of a property may be meant, and has no number of its own."""
+    names = set[str]() if label is None else {label.casefold(), f"{label}s".casefold()}
+    having = [
+        (node.label, name) for node in await store.nodes(graph, limit=MAX_NODES) for name in node.properties if name.casefold() in names
+    ]
+    if not having:
+        return f"0. {await _no_such_label(store, graph, label)}"
+    of, name = having[0]
+    return f"'{name}' is a property of {of} nodes, and no node of its own. Ask for the total {name} of them, or of one of them."
 
 
 async def _fitting(store: GraphStore, graph: str, question: Question, nodes: Sequence[Node]) -> list[Node]:
@@ -248,14 +283,34 @@ async def _fitting(store: GraphStore, graph: str, question: Question, nodes: Seq
     return fitting
 
 
-async def _property_instead(store: GraphStore, graph: str, question: Question) -> str:
-    """Answer 'how many hours does Backend take', where the hours are no nodes but a property; an empty text where they are not."""
+async def _instead(store: GraphStore, graph: str, question: Question) -> JsonValue:
+    """Answer about what is no node but a property or a relationship; None where it is neither.
+
+    The hours of 'how many hours does Backend take' are a property, the members of 'the members of Core' are at an edge MEMBER_OF.
+    """
     if question.near is None or question.label is None:
-        return ""
+        return None
     node = await find_node(store, graph, question.near.node)
     names = {question.label.casefold(), f"{question.label}s".casefold()}
     name = next((name for name in node.properties if name.casefold() in names), None)
-    return "" if name is None else f"{shown(node.properties[name])} ({name} of {node.label} {node.key})"
+    if name is not None:
+        return f"{shown(node.properties[name])} ({name} of {node.label} {node.key})"
+    elsewhere = {
+        name for one in await store.nodes(graph, label=node.label, limit=MAX_NODES) for name in one.properties if name.casefold() in names
+    }
+    if elsewhere:
+        return _property(node, min(elsewhere), is_one=True)
+    said = Near(node=question.near.node, relationship=f"{question.label}_OF".upper(), direction="to")
+    ends = [edge.start.key for edge in await _edges(store, graph, node, said)]
+    if ends:
+        return len(ends) if question.wants == "count" else ", ".join(ends)
+    having = [
+        f"{one.key} ({name}: {node.key})"
+        for one in await store.nodes(graph, label=question.label, limit=MAX_NODES)
+        for name, value in one.properties.items()
+        if is_equal(value, node.key)
+    ]
+    return f"No {question.label} is connected to {node.label} {node.key}, but by a property: {', '.join(having)}." if having else None
 
 
 async def _count(store: GraphStore, graph: str, label: str | None) -> int:

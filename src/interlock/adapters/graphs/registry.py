@@ -165,6 +165,10 @@ async def _delete_node(store: GraphStore, graph: str, wanted: _DeleteNode) -> Fo
 async def _delete_edge(store: GraphStore, graph: str, wanted: _DeleteEdge) -> Found:
     start, end = await _ends(store, graph, wanted.match)
     relationship = check_name(wanted.match.relationship, "relationship")
+    there = {edge.relationship for edge in await store.edges(graph, start=start, limit=MAX_NODES) if edge.end == end}
+    if there and relationship not in there:
+        told = f"There is no edge {relationship} from {start.label} '{start.key[:100]}' to {end.label} '{end.key[:100]}' in the graph."
+        raise NotInGraph(f"{told} There is: {', '.join(sorted(there))}.")
     return await _applied(store, graph, DeleteEdge(start=start, end=end, relationship=relationship))
 
 

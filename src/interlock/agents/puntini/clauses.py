@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from interlock.agents.puntini.calls import Call, Clause, add_edge, add_node, delete_edge, is_same, set_edge, set_properties
 from interlock.agents.puntini.creating import With, new_nodes, read_pair, with_parts
-from interlock.agents.puntini.descriptions import ASKED, CONDITIONS, DESCRIPTIONS, LACKING, PERSONS, adjective, plain_label
+from interlock.agents.puntini.descriptions import ASKED, CONDITIONS, DESCRIPTIONS, LACKING, PERSONS, adjective, phrase, plain_label
 from interlock.agents.puntini.inquiries import INQUIRIES
 from interlock.agents.puntini.patterns import Pattern, Reader, patterns
 from interlock.agents.puntini.relations import ASSIGNED, CONNECTED, Relation, after_be, after_do, after_name, any_verb, past_verb
@@ -173,6 +173,8 @@ def _mark(said: Said, *, nodes: Sequence[Ref], value: JsonValue) -> Clause:
 def _clear(_: Said, *, nodes: Sequence[Ref], name: str) -> Clause:
     if name == "key":
         fail("a node has to have a name.")
+    if name in _EDGES.split("|"):
+        fail("which edges? Say 'remove the DEPENDS_ON edge from Build to Design'.")
     return Clause(tuple(set_properties(ref, {name: None}) for ref in nodes), tuple(nodes))
 
 
@@ -322,6 +324,8 @@ def _subjects(words: list[str], said: Said) -> list[Ref]:
 def _shown_names(words: list[str], said: Said) -> list[Ref]:
     """Read names that are seen to be names, as a verb that is not known needs them."""
     refs = _subjects(words, said)
+    if words[0].casefold() in VERBS:
+        fail(f"what is to be done by '{' '.join(words)}'?")
     if not all(ref.label is not None or not ref.key[:1].islower() for ref in refs):
         fail(f"is '{' '.join(words)}' a name? Put it in quotes if it is.")
     return refs
@@ -358,6 +362,7 @@ _KINDS: dict[str, Callable[[list[str], Any], Any] | Sequence[Pattern]] = {
     "conditions": CONDITIONS,
     "lacking": LACKING,
     "adjective": adjective,
+    "phrase": phrase,
     "label": plain_label,
     "new": new_nodes,
     "having": with_parts,

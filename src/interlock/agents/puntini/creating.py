@@ -68,6 +68,8 @@ def new_nodes(words: list[str], said: Said) -> list[Ref]:
     for group in groups:
         if group.count is not None and group.count != len(group.names):
             fail(f"{group.count} are to be created, and {len(group.names)} named: '{shown(words, said)}'.")
+        if group.is_several and len(group.names) == 1 and group.names[0].key.isdigit():
+            fail(f"is '{group.names[0].key}' a number or a name in '{shown(words, said)}'? {QUOTE_IT}")
         if not is_name(f"HAS_{snake(group.label)}"):
             fail(f"'{group.label}' is too long for a label.")
     return [ref for group in groups for ref in group.names]

@@ -12,6 +12,7 @@ from interlock.agents.puntini.relations import ASSIGNED, CONNECTED, Relation
 from interlock.agents.puntini.words import (
     FUNCTION_WORDS,
     LABELS,
+    PHRASES,
     RELATION_VERBS,
     Ref,
     Said,
@@ -25,7 +26,7 @@ from interlock.agents.puntini.words import (
 )
 
 __all__ = [
-    "ANYBODY", "ASKED", "CONDITIONS", "DESCRIPTIONS", "LACKING", "PERSONS", "Condition", "Described", "adjective", "plain_label",
+    "ANYBODY", "ASKED", "CONDITIONS", "DESCRIPTIONS", "LACKING", "PERSONS", "Condition", "Described", "adjective", "phrase", "plain_label",
 ]  # fmt: skip
 
 _ANY = frozenset({"node", "thing", "entity", "element", "object", "item"})
@@ -35,9 +36,12 @@ _NO_VALUE = frozenset(
     [
         "bad",
         "best",
+        "better",
         "big",
+        "bigger",
         "biggest",
         "cheap",
+        "cheaper",
         "cheapest",
         "different",
         "easy",
@@ -48,17 +52,23 @@ _NO_VALUE = frozenset(
         "important",
         "interesting",
         "large",
+        "larger",
         "largest",
         "last",
         "late",
         "latest",
+        "left",
+        "remaining",
         "long",
+        "longer",
         "main",
         "missing",
         "new",
+        "newer",
         "newest",
         "next",
         "old",
+        "older",
         "oldest",
         "other",
         "overdue",
@@ -68,9 +78,11 @@ _NO_VALUE = frozenset(
         "same",
         "second",
         "short",
+        "shorter",
         "similar",
         "single",
         "small",
+        "smaller",
         "smallest",
         "third",
         "total",
@@ -81,6 +93,7 @@ _NO_VALUE = frozenset(
         "urgent-looking",
         "worst",
         "young",
+        "younger",
         "youngest",
     ]
 )
@@ -164,6 +177,13 @@ def adjective(words: list[str], said: Said) -> Condition:
     if not isinstance(value, str):
         fail(f"which property is '{shown(words, said)}'?")
     return Condition(None, "equal", value)
+
+
+def phrase(words: list[str], said: Said) -> Condition:
+    """Read several words that are one value: 'in progress' is no place."""
+    if " ".join(words).casefold() not in PHRASES:
+        fail(f"what does '{shown(words, said)}' mean here?")
+    return adjective(words, said)
 
 
 def _base(_: Said, *, label: str | None) -> Described:
@@ -266,6 +286,8 @@ DESCRIPTIONS: tuple[Pattern, ...] = patterns(
 _THERE = "there|exist|exists|are_there|is_there|do_we_have|do_i_have|do_you_have|have_we|do_you_know|do_we_know|are_in_the_graph|are_known"
 ASKED: tuple[Pattern, ...] = patterns(
     (_same, f"{{which:description}} {_THERE}? in_the_graph|in_total|in_all|overall|here?"),
+    (_reached, "{which:description} has|have|did {node:node} {relation:past}"),
+    (_being, "{which:description} is|are {adjective:phrase}"),
     (
         _near,
         """

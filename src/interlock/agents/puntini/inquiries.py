@@ -10,7 +10,7 @@ from interlock.agents.puntini.calls import Call, Clause
 from interlock.agents.puntini.descriptions import ANYBODY, Condition, Described
 from interlock.agents.puntini.patterns import Pattern, patterns
 from interlock.agents.puntini.relations import CONNECTED, Relation
-from interlock.agents.puntini.words import Ref, Said, fail
+from interlock.agents.puntini.words import PROPERTIES, Ref, Said, fail
 
 __all__ = ["INQUIRIES"]
 
@@ -36,6 +36,9 @@ def _any_near(said: Said, *, node: Ref, label: str | None) -> Clause:
 
 
 def _show(_: Said, *, nodes: Sequence[Ref]) -> Clause:
+    for ref in nodes:
+        if ref.label is None and ref.key in PROPERTIES:
+            fail(f"whose '{ref.key}'? Ask for one property at a time, as in 'what is the {ref.key} of Design'.")
     return Clause(tuple(Call("query_graph", {"key": str(ref), "wants": "nodes"}, f"show {ref.said}") for ref in nodes), tuple(nodes))
 
 
@@ -117,7 +120,7 @@ def _count_edges(_: Said) -> Clause:
 
 
 _EDGES = "edges|edge|relationships|relationship|relations|relation|connections|connection|links|link"
-_SHOW = "list|show|display|print|find|get|give|see|show_me|give_me|get_me|find_me|list_me|what_are|who_are|name"
+_SHOW = "list|show|display|print|find|get|see|show_me|give_me|get_me|find_me|list_me|what_are|who_are|name"
 _ALL = "everything|all_nodes|all_the_nodes|the_graph|the_whole_graph|all_things|whole_graph|all|graph|the_nodes|nodes|all_data"
 _ABOUT = "describe|about|tell_me_about|tell_me_more_about|what_do_you_know_about|what_do_we_know_about|look_up|who_is|what_is"
 _THERE = "in_the_graph|you_have|we_have|i_have|there_is|you_know"

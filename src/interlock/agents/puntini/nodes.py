@@ -98,11 +98,11 @@ async def parse_goal(
         return _resumed(pending)
     if is_undo(goal) and last is not None:
         spec, queue = undoing(goal, last)
-        return ComplexGoal(goal_spec=spec, queue=queue, person="", meant=f"Undone: '{last.goal}'.")
+        return ComplexGoal(goal=goal, goal_spec=spec, queue=queue, person="", meant=f"Undone: '{last.goal}'.")
     if (is_undo(goal) or is_continue(goal)) and not goes_on:
         why = "There is nothing to undo." if is_undo(goal) else "There is nothing to go on with: the last goal is done."
         return Unclear(goal_spec=None, failures=(_unclear(why),), retry_count=1, person="")
-    said, meant = (pending.said, pending.meant) if pending is not None and goes_on else ("", "")
+    goal, said, meant = (pending.goal, pending.said, pending.meant) if pending is not None and goes_on else (goal, "", "")
     names = await catalogue.names()
     try:
         parsed = (await decide(model, _PROMPTS.asked(told_goal(goal, said, names), "goal"), ParsedGoal)).value
@@ -112,9 +112,9 @@ async def parse_goal(
         why = parsed.goal.reply or " ".join(parsed.goal.parsing_notes) or parsed.goal.question or "It needs to be said more clearly."
         return Unclear(goal_spec=parsed.goal, failures=(_unclear(why),), retry_count=1, person=said)
     if parsed.goal.is_simple and parsed.tool is not None and not parsed.then:
-        return SimpleGoal(goal_spec=parsed.goal, tool_signature=parsed.tool, person=said, meant=meant)
+        return SimpleGoal(goal=goal, goal_spec=parsed.goal, tool_signature=parsed.tool, person=said, meant=meant)
     queue = () if parsed.tool is None or not parsed.then else (parsed.tool, *parsed.then)
-    return ComplexGoal(goal_spec=parsed.goal, queue=queue, person=said, meant=meant)
+    return ComplexGoal(goal=goal, goal_spec=parsed.goal, queue=queue, person=said, meant=meant)
 
 
 async def plan_step(

@@ -11,7 +11,7 @@ from interlock.agents.puntini.calls import Call, Clause, is_same
 from interlock.agents.puntini.clauses import clause_reader
 from interlock.agents.puntini.patterns import Unread
 from interlock.agents.puntini.sentences import MAX_LENGTH, is_cypher, sentences, set_aside, unreadable
-from interlock.agents.puntini.small_talk import is_courtesy, outside, small_talk
+from interlock.agents.puntini.small_talk import COURTESY, is_courtesy, outside, small_talk
 from interlock.agents.puntini.words import VERBS, Ref, Said, refs_of, shown
 
 __all__ = ["EXAMPLES", "MAX_CALLS", "Reading", "read_goal", "which_is_meant"]
@@ -69,6 +69,8 @@ def read_goal(text: str, meant: str = "") -> Reading:
         known.setdefault(made.key, set()).add(made.label or "")
     found, problems = _read(said, Said(quoted, known))
     calls = _ordered(call for clause in found for call in clause.calls)
+    if not said and is_courtesy(plain.split()):
+        return Reading(reply=COURTESY)
     if not calls and not problems:
         problems.append("There is nothing to do in it.")
     if len(calls) > MAX_CALLS:

@@ -89,7 +89,7 @@ def after_name(words: list[str], said: Said) -> Relation:
     low = [word.casefold() for word in words]
     if low[0] in {"is", "are"} and len(words) > 1:
         return after_be(words[1:], said)
-    if len(words) == 1 and words[0].isupper() and len(words[0]) > 1:
+    if len(words) == 1 and words[0].isupper() and len(words[0]) > 1 and low[0] not in FUNCTION_WORDS:
         return Relation(relationship_of(words, said))
     if _is_phrase(low) and (low[0] in _THIRD or low[0] in RELATION_VERBS):
         return _active(_THIRD.get(low[0], low[0]), low[1:])
@@ -124,22 +124,29 @@ def after_do(words: list[str], said: Said) -> Relation:
 def after_be(words: list[str], said: Said) -> Relation:
     """Read a relation behind 'is': 'married to', 'the manager of', 'managed by'."""
     low = [word.casefold() for word in words]
-    if mark_of(words, said) is not None:
+    if mark_of(words, said) is not None or not all(word.islower() or word.isupper() for word in words):
         fail(f"what does '{shown(words, said)}' mean?")
     if low[0] in {"a", "an", "the"}:
         low = low[1:]
+    base = _of_ing(low[0]) if low else None
+    if len(low) == 1 and base is not None:
+        return _active(base, [])
     fits = 1 < len(low) <= _MOST and low[-1] in _PREPOSITIONS and all(word.isalpha() and word not in FUNCTION_WORDS for word in low[:-1])
     if not fits or set(low) & _NO_RELATION or low[0] in RELATION_VERBS or low[0] in _THIRD:
         fail(f"what does '{shown(words, said)}' mean?")
     if low[-1] == "by" and low[0] in _PARTICIPLES and len(low) == 2:  # noqa: PLR2004 - 'managed by'
         return Relation(third_person(_PARTICIPLES[low[0]]).upper(), is_passive=True)
     if low[0].endswith("ing"):
-        base = next((base for base in (low[0][:-3], f"{low[0][:-3]}e") if base in RELATION_VERBS), None)
         return _active(base, low[1:]) if base is not None else fail(f"what does '{shown(words, said)}' mean?")
     name = relationship_of(low, said)
     if name in _CONNECTED:
         return CONNECTED
     return ASSIGNED if name == ASSIGNED.name else Relation(name, is_mutual=name in _MUTUAL)
+
+
+def _of_ing(word: str) -> str | None:
+    """Return the verb of 'blocking' or 'managing', if it is known."""
+    return next((base for base in (word[:-3], f"{word[:-3]}e") if word.endswith("ing") and base in RELATION_VERBS), None)
 
 
 def _is_phrase(low: list[str]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from interlock.agents.puntini.spec import ABORT, Done, EscalateContext, Failure, GoalSpec
 from interlock.capabilities.graph_store import Changed, Edge, Node, differing
+from interlock.spelling import closest
 
 __all__ = ["report"]
 
@@ -31,6 +32,7 @@ def report(
         return spec.reply
     is_undone = escalation is not None and escalation.taken_back
     parts = [*_findings(done), *_changes(done, is_undone=is_undone)]
+    parts += [] if is_undone else dict.fromkeys(note for one in done if one.changed is not None for note in _misspelt(one.changed))
     if meant:
         first = parts.pop(0) if parts and "\n" not in parts[0] else ""
         parts.insert(0, f"{meant} {first}".strip())
@@ -126,6 +128,15 @@ def _changes(done: Sequence[Done], *, is_undone: bool) -> Iterable[str]:
         yield f"Changed in the graph: {', '.join(_counts([one.changed for one, _ in steps if one.changed is not None]))}."
 
 
+def _misspelt(changed: Changed) -> Iterable[str]:
+    """Say which new property looks like another one of the same node."""
+    for now, before in _both(changed.nodes_changed, changed.nodes_before):
+        for name in now.properties.keys() - before.properties.keys():
+            near = closest(name, before.properties)
+            if near:
+                yield f"{now.label} {now.key} has '{near[0]}' as well as '{name}' now. Say 'undo' if that was meant for '{near[0]}'."
+
+
 def _why_unchanged(one: Done) -> str:
     """Say why a step that may change something has changed nothing."""
     if isinstance(one.result, dict) and one.result.get("matched") == 0:
@@ -133,6 +144,8 @@ def _why_unchanged(one: Done) -> str:
     properties = one.call.tool_args.get("properties")
     if one.call.tool_name == "update_props" and isinstance(properties, dict) and all(value is None for value in properties.values()):
         return f"there was no {' and no '.join(f'{name!r}' for name in properties)} to remove"
+    if one.call.tool_name == "add_node" and properties:
+        return f"there is a {one.call.tool_args.get('label')} {one.call.tool_args.get('key')} already, and it stays as it is"
     return "it was so already"
 
 
@@ -188,7 +201,7 @@ def _escalated(goal: str, escalation: EscalateContext, done: Sequence[Done]) -> 
         yield f"{escalation.reason} {escalation.error} Say 'continue' to go on."
         return
     if escalation.goes_on:
-        yield f"You said: {str(escalation.choice).rstrip(' .')}. The next run of this goal goes on with that."
+        yield f"You said: {str(escalation.choice).rstrip(' .')}. Say 'continue' to have that done."
         return
     if escalation.choice == ABORT:
         yield f"Given up: '{goal}'."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_courtesy", "outside", "small_talk"]
+__all__ = ["COURTESY", "is_courtesy", "outside", "small_talk"]
 
 _CAN = (
     "I keep a graph of things and how they are connected. Tell me what there is ('Create a project Apollo with tasks Design and Build'), "
@@ -13,6 +13,7 @@ _CAN = (
     "'Who is assigned to Design?', 'Is Build connected to Design?')."
 )
 _ONLY = "I only keep a graph of things and how they are connected, so I cannot {}. I can create, connect, change, delete and find nodes."
+COURTESY = "Good. What is next for the graph?"
 _REPLIES = {
     f"Hello! {_CAN}": r"""
         (?:hi|hello|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day)|moin|yo)(?: there| puntini| all| everyone| again)?
@@ -35,12 +36,12 @@ _REPLIES = {
         who are you|what are you|what is this|(?:what|who) is puntini|who is this|introduce yourself|what is your name
         are you (?:a |an )?(?:bot|human|robot|ai|real|person|chatgpt)
     """,
-    "Good. What is next for the graph?": r"""
+    COURTESY: r"""
         ok|okay|k|great|cool|nice|perfect|good|fine|awesome|wonderful|well done|good job
         got it|i see|alright|super|lol|haha|wow|hmm+|excellent
     """,
     "There is no open question, and nothing was changed. Say what is to be in the graph, or ask about it.": r"""
-        yes|no|yep|nope|yeah|sure|maybe|never mind|nevermind|forget it|cancel|stop|abort|nothing
+        yes|no|no thanks|no thank you|yep|nope|yeah|sure|maybe|never mind|nevermind|forget it|cancel|stop|abort|nothing
     """,
     f"I am here. {_CAN}": r"test|testing|ping|hello world",
     "No problem. Nothing was changed.": r"sorry|my bad|oops|excuse me",
@@ -48,7 +49,7 @@ _REPLIES = {
 _OUTSIDE = {
     "tell you about the weather": r"weather|temperature outside|forecast|raining|sunny",
     "send or read messages": r"""
-        e-?mails?|(?:send|write) (?:\w+ )?(?:a |an )?(?:mail|message|sms|text)
+        ^e-?mail|(?:send|write|read|check|forward)\b.*e-?mails?|(?:send|write) (?:\w+ )?(?:a |an )?(?:mail|message|sms|text)
         text (?:message|him|her)|(?:call|phone|ring) (?:him|her|them|me)
     """,
     "write such texts": r"poem|song|story about|haiku|joke|limerick|essay|blog post|lyrics|rap",
@@ -71,7 +72,7 @@ _POLITE = re.compile(
 )
 _LONGEST = 200
 _COURTESY = re.compile(
-    r"(?:hi|hello|hey|thanks|thank|you|thx|please|ok|okay|great|cool|perfect|good|morning|evening|afternoon|nice|there|puntini|sorry)"
+    r"(?:hi|hello|hey|thanks|thank|you|thx|please|ok|okay|great|cool|perfect|good|morning|evening|afternoon|nice|there|puntini|sorry|)"
 )
 
 
@@ -103,4 +104,4 @@ def outside(text: str) -> str:
 
 def is_courtesy(words: list[str]) -> bool:
     """Tell whether a sentence has only words that mean nothing for the graph."""
-    return all(_COURTESY.fullmatch(word.casefold()) for word in words)
+    return all(_COURTESY.fullmatch(word.casefold().strip(".,!?;:")) for word in words)

@@ -87,6 +87,7 @@ class PuntiniState:
 class SimpleGoal(Outcome):
     """A goal that one call does."""
 
+    goal: str
     goal_spec: GoalSpec
     tool_signature: ToolSignature
     person: str
@@ -97,6 +98,7 @@ class SimpleGoal(Outcome):
 class ComplexGoal(Outcome):
     """A goal that takes several calls: those of the queue, or planned step by step."""
 
+    goal: str
     goal_spec: GoalSpec
     queue: tuple[ToolSignature, ...]
     person: str

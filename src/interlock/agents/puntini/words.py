@@ -18,7 +18,7 @@ from interlock.agents.puntini.patterns import Unread
 from interlock.spelling import closest, edit_distance
 
 __all__ = [
-    "FUNCTION_WORDS", "LABELS", "PEOPLE", "PROPERTIES", "QUOTE_IT", "RELATION_VERBS", "VERBS", "Ref", "Said", "fail", "is_name",
+    "FUNCTION_WORDS", "LABELS", "PEOPLE", "PHRASES", "PROPERTIES", "QUOTE_IT", "RELATION_VERBS", "VERBS", "Ref", "Said", "fail", "is_name",
     "is_plural", "items", "label_of", "label_words", "mark_of", "named", "property_of", "refs_of", "relationship_of", "shown",
     "singular", "snake", "third_person", "value_of",
 ]  # fmt: skip
@@ -39,6 +39,7 @@ FUNCTION_WORDS = _words(
     please should since so some somebody someone something soon such than that the their them then there these they this those though
     through to today together tomorrow too tonight unless until up upon us very via was we were what when whenever where whether which
     while who whom whose why will with within without would yesterday yet you your asap now immediately quickly urgently
+    across along behind beside despite inside near outside per till toward towards under underneath still already
     """
 )
 VERBS = _words(
@@ -81,7 +82,7 @@ PROPERTIES = _words(
     """
     address age amount author birthday birthdate budget capacity category code color colour comment completed cost count country currency
     date deadline description difficulty done due duration effort email end estimate flag gender genre height hours importance income isbn
-    language length level location mail mileage name nickname note notes number owner password phone points population position price
+    language length level location mail mileage name nickname note notes number owner pages password phone points population position price
     priority progress quantity rank rating reason role salary score severity size speed start state status subtitle summary surname
     telephone temperature text time title type unit url urgent value version volume weight width year zip
     """
@@ -94,7 +95,7 @@ _WHICH = _words(
 )
 """Words that say which one is meant, and are no names."""
 _PARTICLES = _words("of the de da del den der di du van von la le el al bin ibn ten zu y")
-_PHRASES = frozenset(
+PHRASES = frozenset(
     {
         "in progress",
         "on hold",
@@ -124,6 +125,13 @@ _IRREGULAR = {
     "women": "woman",
     "criteria": "criterion",
     "data": "data",
+    "shelves": "shelf",
+    "knives": "knife",
+    "wolves": "wolf",
+    "loaves": "loaf",
+    "thieves": "thief",
+    "wives": "wife",
+    "mice": "mouse",
 }
 _NO_PLURAL = re.compile(r"(?:ss|us|is|news|series|species)$")
 _INTEGER, _REAL = re.compile(r"[-+]?\d{1,18}"), re.compile(r"[-+]?\d{1,15}\.\d{1,15}")
@@ -250,7 +258,7 @@ def refs_of(words: list[str], said: Said, *, most: int | None = None) -> list[Re
     label, first = label_words(parts[0], is_known=False)
     refs: list[Ref]
     if label and len(parts) > 1 and is_plural(label.split()[-1]):
-        of = label_of(label.split(), said, plural=True)
+        of = _said_label(label, said, plural=True)
         refs = [Ref(named(part, said, is_new=False), of) for part in (first, *parts[1:])]
     elif label and is_plural(label.split()[-1]) and label.split()[-1].casefold() not in LABELS and len(parts) == 1:
         fail(f"which one is '{shown(words, said)}'?")
@@ -275,7 +283,7 @@ def _ref(words: list[str], said: Said) -> Ref:
     if label:
         if rest[:1] and rest[0].casefold() in {"called", "named", ":"}:
             rest = rest[1:]
-        return Ref(named(rest, said, is_new=False), label_of(label.split(), said))
+        return Ref(named(rest, said, is_new=False), _said_label(label, said))
     if len(words) > 1 and words[-1].islower() and words[-1] in LABELS and (has_article or _is_capital(*words[:-1])):
         # 'the Launch task' is the task Launch.
         return Ref(named(words[:-1], said, is_new=False), label_of(words[-1:], said))
@@ -287,6 +295,11 @@ def _ref(words: list[str], said: Said) -> Ref:
         fail(f"which ones are '{shown(words, said)}'? Say their names.")
     made = said.made.get(key, set())
     return Ref(key, next(iter(made))) if len(made) == 1 else Ref(key)
+
+
+def _said_label(label: str, said: Said, *, plural: bool = False) -> str | None:
+    """Make a label of words; 'the node Ada' says none."""
+    return None if singular(label.casefold()) in {"node", "thing"} else label_of(label.split(), said, plural=plural)
 
 
 # Labels, properties, relationships.
@@ -302,7 +315,14 @@ def label_words(words: list[str], *, is_known: bool) -> tuple[str, list[str]]:
         one = singular(first.casefold())
         if len(words) > many and one in (_TWO_WORDS if many > 1 else LABELS) and (first[:1].islower() or first.isupper() or is_known):
             return first, words[many:]
-    if len(words) > 1 and not is_known and words[0].isalpha() and words[0].islower() and words[0] not in _NO_LABEL:
+    if (
+        len(words) > 1
+        and not is_known
+        and words[0].isalpha()
+        and words[0].islower()
+        and words[0] not in _NO_LABEL
+        and words[0][-3:] != "ing"
+    ):
         second = words[1]
         if second[:1].isupper() or second[:1].isdigit() or _MARK.match(second) or second.casefold() in {"called", "named"}:
             return words[0], words[1:]
@@ -321,7 +341,7 @@ def label_of(words: list[str], said: Said, *, plural: bool = False) -> str:
         fail(f"what is '{shown(words, said)}'? Say one word for what it is, and put the rest behind it: 'a task Design with status open'.")
     if not is_name(label) or any(word.casefold() in FUNCTION_WORDS for word in parts):
         fail(f"'{shown(words, said)}' cannot be a label: use letters and digits, a letter first.")
-    if quoted is None and low not in LABELS | _TWO_WORDS | PROPERTIES and (near := misspelt(low)):
+    if quoted is None and low not in LABELS | _TWO_WORDS | PROPERTIES and (near := misspelt(low) or misspelt(" ".join(words).casefold())):
         fail(f"what is '{shown(words, said)}'? Did you mean '{near}'? If not, put it in quotes.")
     return label
 
@@ -364,7 +384,7 @@ def property_of(words: list[str], said: Said) -> str:
             len(words) > 1 and low[-1] not in _OF_PROPERTY | PROPERTIES
         ):
             fail(f"which property is '{shown(words, said)}'?")
-        if singular(low[-1]) in LABELS - PROPERTIES:
+        if singular(low[-1]) in LABELS - PROPERTIES and low[-1] not in PROPERTIES:
             fail(f"is '{shown(words, said)}' a property? Put it in quotes if it is.")
         if words[0][:1].isupper() and not words[0].isupper() and low[0] not in PROPERTIES:
             fail(f"is '{shown(words, said)}' a property? Put it in quotes if it is.")
@@ -393,7 +413,7 @@ def value_of(words: list[str], said: Said) -> JsonValue:
         return text.casefold() in {"true", "yes"}
     if set(low) & _RELATIVE and not _is_capital(*words):
         fail(f"I do not know what day '{shown(words, said)}' is. Write a date as 2030-01-31, or put the words in quotes.")
-    if " ".join(low) in _PHRASES or _is_amount(low) or (len(words) == 1 and low[0] not in FUNCTION_WORDS and not _MARK.search(text)):
+    if " ".join(low) in PHRASES or _is_amount(low) or (len(words) == 1 and low[0] not in FUNCTION_WORDS and not _MARK.search(text)):
         return text
     if not set(low) & FUNCTION_WORDS and _is_capital(*words) and not re.search(r"[\"“”`]", text) and not _MARK.search(text):
         return text
