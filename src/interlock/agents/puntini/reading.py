@@ -69,7 +69,7 @@ def read_goal(text: str, meant: str = "") -> Reading:
         known.setdefault(made.key, set()).add(made.label or "")
     found, problems = _read(said, Said(quoted, known))
     calls = _ordered(call for clause in found for call in clause.calls)
-    if not said and is_courtesy(plain.split()):
+    if not said and re.search(r"\w", plain):
         return Reading(reply=COURTESY)
     if not calls and not problems:
         problems.append("There is nothing to do in it.")

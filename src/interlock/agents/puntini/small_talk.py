@@ -72,7 +72,7 @@ _POLITE = re.compile(
 )
 _LONGEST = 200
 _COURTESY = re.compile(
-    r"(?:hi|hello|hey|thanks|thank|you|thx|please|ok|okay|great|cool|perfect|good|morning|evening|afternoon|nice|there|puntini|sorry|)"
+    r"(?:hi|hello|hey|thanks|thank|you|thx|please|ok|okay|great|cool|perfect|good|morning|evening|afternoon|nice|there|puntini|sorry)"
 )
 
 
@@ -104,4 +104,4 @@ def outside(text: str) -> str:
 
 def is_courtesy(words: list[str]) -> bool:
     """Tell whether a sentence has only words that mean nothing for the graph."""
-    return all(_COURTESY.fullmatch(word.casefold().strip(".,!?;:")) for word in words)
+    return all(_COURTESY.fullmatch(word.casefold().strip(",")) for word in words)
