@@ -125,3 +125,17 @@ def test_the_doctor_says_what_the_local_model_is_for(interlock: Command):
     found = checks(interlock("doctor", "--json", env={"INTERLOCK_MODEL": "local"}))
     assert "for plumbing only" in found["model"]["found"]
     assert "for plumbing only" in found["local model"]["found"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--events"]], ids=["text", "json", "events"])
+def test_a_key_of_the_settings_is_not_in_what_a_command_prints(interlock: Command, options: list[str]):
+    ran = interlock("run", "sam", "it is not-like-a-key-77", *options, env={"INTERLOCK_MODEL_API_KEY": "not-like-a-key-77"})
+    assert ran.returncode == 0
+    assert "it is [redacted]" in ran.stdout
+    assert "not-like-a-key" not in ran.stdout + ran.stderr
+
+
+def test_a_key_of_the_settings_is_not_in_what_a_chat_prints(interlock: Command):
+    ran = interlock("chat", "sam", stdin=b"it is not-like-a-key-77\n", env={"INTERLOCK_MODEL_API_KEY": "not-like-a-key-77"})
+    assert "it is [redacted]" in ran.stdout
+    assert "not-like-a-key" not in ran.stdout + ran.stderr

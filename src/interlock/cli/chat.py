@@ -16,7 +16,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from interlock.cli.live import Live, as_text
+from interlock.cli.live import Live, output_of
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.run import read_file
 from interlock.cli.saving import save_result
@@ -229,7 +229,7 @@ class Chat:
 def _print(result: TurnResult) -> None:
     if result.error is not None:
         print_error(f"{result.error.code}: {safe(result.error.message)}")
-    print_line(safe(as_text(result.output)))
+    print_line(safe(output_of(result)))
 
 
 def _short(value: Any, limit: int = 60) -> str:

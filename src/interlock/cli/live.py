@@ -16,7 +16,7 @@ from interlock.contract.schema import to_json
 from interlock.runtime.events import Event
 from interlock.runtime.turn import TurnResult
 
-__all__ = ["Live", "Tools", "as_text", "in_words", "shown_time"]
+__all__ = ["Live", "Tools", "as_text", "in_words", "output_of", "shown_time"]
 
 _LONGEST = 1000  # characters of what a tool is asked for that are looked at
 
@@ -60,7 +60,7 @@ class Live:
 
     def show(self, result: TurnResult) -> None:
         """Show how the turn ended, as far as that was not to be seen yet."""
-        shown, output = self._answer.text, as_text(result.output)
+        shown, output = self._answer.text, output_of(result)
         if result.error is not None:
             where = f" ({result.error.node})" if result.error.node else ""
             said = (result.error.code, "bold red"), (where, "dim"), f" {safe(result.error.message)}"
@@ -130,6 +130,11 @@ def in_words(event: Event) -> str:
 def shown_time(seconds: float) -> str:
     """Write a time as people read it."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def output_of(result: TurnResult) -> str:
+    """Write the output of a turn as text, without the secrets of the settings and of the turn, as `--json` and the events do."""
+    return str(result.redactor.redact_literals(as_text(result.output)))
 
 
 def as_text(output: Any) -> str:

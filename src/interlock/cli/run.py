@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 
 from interlock.agent import Agent
-from interlock.cli.live import Live, as_text
+from interlock.cli.live import Live, output_of
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.saving import save_result
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
@@ -140,7 +140,7 @@ def show_result(result: TurnResult, live: Live | None = None) -> None:
     if not is_terminal():
         if result.error is not None:
             print_error(f"{result.error.code}: {safe(result.error.message)}")
-        print_line(safe(as_text(result.output)))
+        print_line(safe(output_of(result)))
         for line in options_of(result):
             print_line(safe(line))
         return
