@@ -24,8 +24,8 @@ from interlock.cli import app
 from interlock.cli.target import INTRODUCED
 from interlock.contract.render import markdown, mermaid
 from interlock.contract.type_hints import format_type
+from interlock.discovery import load_agent
 from interlock.errors import InterlockError
-from interlock.wiring import load_agent
 
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"^(<!-- generated: (\w+)(?: ([\w.]+))? -->\n).*?^(<!-- end generated -->)$", re.DOTALL | re.MULTILINE)

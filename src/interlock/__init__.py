@@ -6,13 +6,17 @@ engine/         who walks the rows: LangGraph, or a loop
 runtime/        one turn: the engine walks, the gate lets calls through, events tell of it
 adapters/       who grants a capability
 agents/         the agents
-wiring.py       settings -> adapters -> grants -> agents that run
+app.py          Interlock: what a caller sees
+compiler.py     an agent and its providers become compiled graphs
+runner.py       a request becomes a turn: session, journal, recording
+providers/      how each adapter is made from settings
 cli/            the command line
 testing/        for your tests: a scripted model, a fixed clock
 """
 
 from interlock.adapters.models.rules import Rules
 from interlock.agent import Agent
+from interlock.app import Interlock
 from interlock.capabilities.capability import Capability
 from interlock.contract import END, Control, Graph, Outcome, Present, Secret, Trusted, Untrusted, node
 from interlock.errors import InterlockError
@@ -20,7 +24,6 @@ from interlock.reply import Fault, Reply
 from interlock.runtime.targets import Composed, Subgraph
 from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
-from interlock.wiring import Interlock
 
 __all__ = [
     "END",

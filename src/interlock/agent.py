@@ -33,6 +33,8 @@ class Agent:
     """Makes the reply from the final state."""
     admit: Callable[[str | Mapping[str, Any], str], Mapping[str, Any]] | None = None
     """Parses text or fields, with the session id, into the input fields. Without it, text becomes the one field that the graph takes."""
+    identity: str | None = None
+    """The input field that says who calls. It is filled with the principal of a turn, where the caller passes one."""
     answers_empty: bool = False
     """Whether empty text is accepted as input."""
     offline: Rules = field(default_factory=Rules)

@@ -18,13 +18,13 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 from interlock.agent import Agent
+from interlock.discovery import AGENTS, load_agent
 from interlock.errors import InterlockError
 from interlock.providers.provider import Check
 from interlock.providers.resolver import Providers
 from interlock.providers.stores import check_session_state
 from interlock.secrets import without_password
 from interlock.settings import Settings
-from interlock.wiring import AGENTS, load_agent
 
 __all__ = ["Check", "examine"]
 

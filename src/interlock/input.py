@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge
 
-__all__ = ["MAX_DEPTH", "MAX_PARTS", "check_characters", "check_session", "check_sink", "check_size", "check_text"]
+__all__ = ["MAX_DEPTH", "MAX_PARTS", "check_characters", "check_id", "check_session", "check_sink", "check_size", "check_text"]
 
 MAX_DEPTH = 100
 """How deep the values of an input may be nested."""
@@ -21,6 +21,7 @@ MAX_PARTS = 250_000
 
 _SCALARS = frozenset({int, float, bool, type(None)})
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 def check_text(text: str, *, max_bytes: int) -> str:
@@ -86,6 +87,13 @@ def check_sink(sink: object) -> None:
     """Refuse a listener that is not callable."""
     if sink is not None and not callable(sink):
         raise InputSchema(f"'on_event' is a '{type(sink).__name__}', which cannot be called with an event.")
+
+
+def check_id(id_: str, kind: str) -> str:
+    """Return the id of a turn or a principal. Raises InputSchema where it is not 1 to 128 printable ASCII characters without spaces."""
+    if not isinstance(id_, str) or not _ID.fullmatch(id_):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+        raise InputSchema(f"The id of a {kind} is 1 to 128 printable ASCII characters without spaces.")
+    return id_
 
 
 def check_session(session: str) -> str:

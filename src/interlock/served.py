@@ -10,8 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from interlock.app import Interlock
+from interlock.discovery import load_agent
 from interlock.settings import read_settings
-from interlock.wiring import Interlock, load_agent
 
 if TYPE_CHECKING:
     from interlock.engine.langgraph import AnyCompiledGraph

@@ -171,6 +171,10 @@ class Settings(_FromSources):
     max_model_calls: Annotated[int | None, Field(ge=0, description="how often a turn may ask a model")] = 50
     max_tokens: Annotated[int | None, Field(ge=0, description="how many tokens a turn may take, in and out")] = 200_000
     max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may say")] = 4 * 1024 * 1024
+    rate_limits: Annotated[
+        dict[str, Annotated[int, Field(ge=1)]],
+        Field(description="how many calls of a capability are made in a minute, by its name: `{Model = 60}`"),
+    ] = {}
     redact: Annotated[tuple[str, ...], Field(description="patterns that no event, log line, span or error may show")] = PATTERNS
     session_url: Annotated[
         SecretUrl | None,

@@ -22,9 +22,9 @@ from interlock.cli import main
 from interlock.cli.new import FILES, TEMPLATE, check_name, make
 from interlock.cli.scaffold import agent
 from interlock.cli.scaffold.graph import graph
+from interlock.discovery import AGENTS
 from interlock.engine import EngineName
 from interlock.errors import FolderUnusable, InterlockError, NameUnusable
-from interlock.wiring import AGENTS
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

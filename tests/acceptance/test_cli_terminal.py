@@ -17,8 +17,8 @@ import pytest
 from rich.text import Text
 
 from interlock.cli.target import INTRODUCED
+from interlock.discovery import load_agent
 from interlock.testing.scenes import load_scenes
-from interlock.wiring import load_agent
 
 Command = Callable[..., CompletedProcess[str]]
 Terminal = Callable[..., tuple[int, str]]
@@ -244,7 +244,7 @@ def test_a_locale_that_knows_only_ascii_works(interlock: Command, arguments: lis
 TOUR_OF_SAM = """
 import sys
 from interlock.cli import guide, main
-from interlock.wiring import load_agent
+from interlock.discovery import load_agent
 guide.find_introduced = lambda: [load_agent("sam")]
 sys.argv = ["interlock", "tour"]
 main()

@@ -7,7 +7,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from interlock.wiring import load_agent
+from interlock.discovery import load_agent
 
 Command = Callable[..., CompletedProcess[str]]
 

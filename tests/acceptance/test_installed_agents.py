@@ -183,7 +183,7 @@ def test_the_agents_of_interlock_are_those_of_its_entry_points():
 
 def test_names_are_known_without_loading_an_agent(tmp_path: Path):
     code = (
-        "import sys; from interlock.wiring import AGENTS; print(*AGENTS);"
+        "import sys; from interlock.installed import AGENTS; print(*AGENTS);"
         "print(*[name for name in sys.modules if name.startswith('interlock.agents') or name.startswith('langgraph')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from interlock import END, Graph, Outcome, node
 from interlock.adapters.drawing import draw
-from interlock.wiring import AGENTS, load_agent
+from interlock.discovery import AGENTS, load_agent
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -27,7 +27,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import id as checkpoint_id
 from pydantic import BaseModel
 
-from interlock import Graph, TurnResult, wiring
+from interlock import Graph, TurnResult
+from interlock import app as app_module
 from interlock.adapters.stores.checkpoints import open_checkpoints
 from interlock.agent import Agent
 from interlock.agents.analyst import agent
@@ -216,7 +217,7 @@ async def test_the_session_of_another_graph_is_refused_and_stays(
         def load_agent(_name: str) -> Agent:
             return changed
 
-        patch.setattr(wiring, "load_agent", load_agent)
+        patch.setattr(app_module, "load_agent", load_agent)
         async with app(engine, tmp_path, grants={Model: model}, checkpoint_url=url) as running:
             refused = await running.run("analyst", "two", session="s")
             assert (code(refused), refused.path, refused.output, model.asked) == ("state_incompatible", (), None, 0)

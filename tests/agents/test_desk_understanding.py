@@ -17,8 +17,8 @@ from interlock.agents.desk.nodes.planner import parse_json
 from interlock.agents.desk.roles import PlannerRequest, PlannerResponse, StateUpdates
 from interlock.agents.desk.session import SessionState, faults
 from interlock.capabilities import Message
+from interlock.discovery import load_agent
 from interlock.errors import InputError, ModelOutputInvalid
-from interlock.wiring import load_agent
 from tests.support.desk import Store, goal, new_session, plan, stored, take
 
 NOW = "2026-01-01T00:00:00+00:00"

@@ -7,7 +7,7 @@ import pytest
 from interlock import Interlock
 from interlock.agents.sam.graph import sam
 from interlock.contract.render import as_data
-from interlock.wiring import load_agent
+from interlock.discovery import load_agent
 
 IDENTITY = {"conversation_id", "trace_id", "created_at"}
 EMPTIED = {"preprocessing_result", "model_response", "model_metadata", "final_output", "error_type", "response", "command"}

@@ -14,11 +14,11 @@ from interlock import Interlock, Settings
 from interlock.agents.puntini.spec import Done
 from interlock.capabilities import Timer
 from interlock.capabilities.graph_store import GraphStore
+from interlock.discovery import AGENTS, load_agent
 from interlock.engine import EngineName
 from interlock.testing.play import Play, Stage
 from interlock.testing.played import Played, report
 from interlock.testing.scenes import Kind, Scene, load_scenes
-from interlock.wiring import AGENTS, load_agent
 from tests.support.desk import Store
 from tests.support.numbering import check_numbers
 from tests.support.puntini import STORES, Waited, Watched, fresh, opened

@@ -10,7 +10,7 @@ import pytest
 from interlock.agents.sam.graph import sam
 from interlock.contract.conformance import differences
 from interlock.contract.document import DUTY_COLUMNS, read_document
-from interlock.wiring import load_agent
+from interlock.discovery import load_agent
 
 DOCUMENT = load_agent("sam").document
 assert DOCUMENT is not None

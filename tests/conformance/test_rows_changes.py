@@ -16,8 +16,8 @@ from interlock.capabilities import Clock, Ids, Images, Memory, ModelBackend, Tra
 from interlock.contract.conformance import differences
 from interlock.contract.document import read_document_file
 from interlock.contract.node import Row
+from interlock.discovery import load_agent
 from interlock.errors import ContractError
-from interlock.wiring import load_agent
 
 FILE = load_agent("sam").document
 assert FILE is not None

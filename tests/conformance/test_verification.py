@@ -19,6 +19,7 @@ from interlock.agents.sam.state import AgentState
 from interlock.capabilities import Memory
 from interlock.contract.node import Node, Row
 from interlock.contract.render import mermaid
+from interlock.discovery import AGENTS, load_agent
 from interlock.engine import RunNode, langgraph
 from interlock.engine.direct import DirectGraph
 from interlock.reply import Fault
@@ -33,7 +34,6 @@ from interlock.verification.verdicts import (
     verify_agent,
     verify_graph,
 )
-from interlock.wiring import AGENTS, load_agent
 
 Doctor = Callable[[Observed], Observed]
 Check = Callable[[Lab], Awaitable[Finding]]
@@ -194,7 +194,7 @@ def sam_with(**options: Any) -> Graph:
         for node in sam.nodes.values()
     ]
     entry = sam.nodes[sam.entry].run
-    return Graph("sam", state=AgentState, entry=entry, nodes=rows, takes=sam.state.takes, gives="response", steps=10, **options)
+    return Graph("sam", state=AgentState, entry=entry, nodes=rows, takes=sam.state.takes, gives="response", max_steps=10, **options)
 
 
 async def test_sam_without_its_ban_on_memory_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

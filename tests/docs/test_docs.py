@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.wiring import AGENTS
+from interlock.discovery import AGENTS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/interlock/agents/*/*.md"))]
@@ -79,7 +79,7 @@ def test_every_agent_has_a_picture():
     assert [picture.stem for picture in PICTURES] == sorted(AGENTS)
 
 
-RULED = ("contract/check.py", "runtime/gate.py", "runtime/grant_checks.py", "wiring.py")
+RULED = ("contract/rules.py", "runtime/gate.py", "runtime/grant_checks.py", "compiler.py")
 
 
 def test_every_rule_of_a_graph_is_listed():

@@ -12,10 +12,10 @@ from langgraph.graph.state import CompiledStateGraph
 from interlock import Interlock
 from interlock.agents.sam.graph import sam
 from interlock.capabilities import Clock, Ids, ModelBackend
+from interlock.discovery import AGENTS, load_agent
 from interlock.engine.langgraph import drawn
 from interlock.errors import AgentUnknown
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
-from interlock.wiring import AGENTS, load_agent
 
 ROOT = Path(__file__).parents[2]
 

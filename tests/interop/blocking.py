@@ -20,10 +20,10 @@ from langgraph.types import Command
 
 from interlock import Interlock, Settings
 from interlock.agent import Agent
+from interlock.discovery import AGENTS, entry_of, load_agent
 from interlock.errors import InterlockError
 from interlock.testing.play import Play, Stage
 from interlock.testing.scenes import load_scenes
-from interlock.wiring import AGENTS, entry_of, load_agent
 
 CAUGHT: dict[str, str] = {}
 

@@ -108,7 +108,7 @@ def _main() -> NoReturn:
     for name in _HEAVY:
         __import__(name)
     from interlock.cli import main  # noqa: PLC0415 - in this process only
-    from interlock.wiring import AGENTS, load_agent  # noqa: PLC0415 - likewise
+    from interlock.discovery import AGENTS, load_agent  # noqa: PLC0415 - likewise
 
     for name in AGENTS:
         load_agent(name)

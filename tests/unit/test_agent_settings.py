@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
 from interlock import END, Agent, Capability, Graph, Interlock, Outcome, Settings, Untrusted, node
+from interlock.discovery import agent_of
 from interlock.doctor import examine
 from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid, ToolError
@@ -22,7 +23,6 @@ from interlock.providers.provider import Check, Context, Provider
 from interlock.runtime.events import Event
 from interlock.runtime.observe import LOGGER, configure_logging
 from interlock.settings import AgentSettings, read_settings, unknown_settings
-from interlock.wiring import agent_of
 
 KEY = "an-unlikely-canary"
 

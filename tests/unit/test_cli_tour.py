@@ -11,8 +11,8 @@ import pytest
 from interlock.agent import Agent
 from interlock.cli import guide
 from interlock.cli.screen import as_path, folded
+from interlock.discovery import load_agent
 from interlock.settings import Settings
-from interlock.wiring import load_agent
 
 SCENES = """
 [[scene]]

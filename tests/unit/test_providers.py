@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import interlock
 from interlock import END, Agent, Capability, Graph, Interlock, Outcome, Settings, node
 from interlock.capabilities import Clock, Memory, MemoryReader, MemoryWriter, Model
+from interlock.discovery import AGENTS, agent_of, load_agent
 from interlock.errors import SettingsInvalid
 from interlock.providers.provider import Check, Context, Provider
 from interlock.providers.resolver import Providers
 from interlock.testing import FixedClock, ScriptedModel
-from interlock.wiring import AGENTS, agent_of, load_agent
 
 
 class Notes:

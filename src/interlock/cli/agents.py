@@ -7,8 +7,8 @@ from rich.table import Table
 
 from interlock.cli.screen import console, is_terminal, print_line, safe
 from interlock.cli.target import agent_names
+from interlock.discovery import load_agent
 from interlock.errors import InterlockError
-from interlock.wiring import load_agent
 
 __all__ = ["agents"]
 

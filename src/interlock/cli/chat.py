@@ -16,6 +16,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
+from interlock.app import Interlock
 from interlock.cli.live import Live, output_of
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.run import read_file
@@ -23,10 +24,10 @@ from interlock.cli.saving import save_result
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
 from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
 from interlock.contract.schema import to_json
+from interlock.discovery import entry_of, load_agent
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
 from interlock.runtime.events import Event, Sink
 from interlock.runtime.turn import TurnResult
-from interlock.wiring import Interlock, entry_of, load_agent
 
 __all__ = ["chat"]
 

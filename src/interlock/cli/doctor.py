@@ -14,9 +14,9 @@ from rich.text import Text
 from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line, safe
 from interlock.cli.target import ModelOption, agent_names, find
+from interlock.discovery import AGENTS
 from interlock.doctor import Check, examine
 from interlock.settings import Settings, read_settings
-from interlock.wiring import AGENTS
 
 __all__ = ["doctor"]
 

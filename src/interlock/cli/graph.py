@@ -11,11 +11,12 @@ from typing import Annotated, Literal
 import typer
 
 from interlock.adapters.graphs.picture import as_mermaid, as_svg
+from interlock.app import MAX_EDGES
 from interlock.capabilities.registry import ToolRegistry
 from interlock.cli.screen import print_error, print_json, print_line, safe
 from interlock.cli.target import closing, open_app
+from interlock.discovery import load_agent
 from interlock.errors import InputSchema, StoreUnavailable
-from interlock.wiring import MAX_EDGES, load_agent
 
 __all__ = ["graph"]
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from interlock.adapters.models.local import find_weights
 from interlock.agent import Agent
+from interlock.app import Interlock
 from interlock.cli.answer import print_answer
 from interlock.cli.live import Tools, in_words
 from interlock.cli.screen import as_path, console, folded, safe
@@ -30,7 +31,6 @@ from interlock.testing.played import Played
 from interlock.testing.scenes import Scene, Turn, load_scenes
 from interlock.verification.invariants import How
 from interlock.verification.verdicts import verify_agent
-from interlock.wiring import Interlock
 
 __all__ = ["Tour", "in_a_line"]
 

@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from interlock.cli.screen import print_line, safe
+from interlock.discovery import AGENTS
 from interlock.errors import FolderUnusable, NameUnusable
-from interlock.wiring import AGENTS
 
 __all__ = ["new"]
 

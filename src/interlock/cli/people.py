@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from interlock.agent import Agent
+from interlock.app import Interlock
 from interlock.capabilities import Question
 from interlock.cli.screen import print_error, safe
 from interlock.contract import Graph
 from interlock.errors import RecordInvalid, StateIncompatible
 from interlock.runtime.events import Sink
 from interlock.runtime.turn import TurnResult
-from interlock.wiring import Interlock
 
 __all__ = ["ABORT", "GIVEN_UP", "Waiting", "is_answer", "options_of"]
 

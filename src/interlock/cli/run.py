@@ -17,6 +17,7 @@ import typer
 from rich.text import Text
 
 from interlock.agent import Agent
+from interlock.app import Interlock
 from interlock.cli.live import Live, output_of
 from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
 from interlock.cli.saving import save_result
@@ -28,7 +29,6 @@ from interlock.media import sniff
 from interlock.runtime.events import Event, Sink
 from interlock.runtime.limits import TurnUsage
 from interlock.runtime.turn import TurnResult
-from interlock.wiring import Interlock
 
 __all__ = ["read_file", "run", "show_result"]
 

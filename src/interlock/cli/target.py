@@ -15,12 +15,13 @@ from typing import Annotated, Any, TypeVar, cast
 import typer
 
 from interlock.agent import Agent
+from interlock.app import Interlock
 from interlock.contract import Graph
+from interlock.discovery import AGENTS, agent_of, load_agent
 from interlock.engine import ENGINES
 from interlock.errors import AgentUnknown, ContractError, InterlockError
 from interlock.runtime.observe import configure_logging
 from interlock.settings import read_settings
-from interlock.wiring import AGENTS, Interlock, agent_of, load_agent
 
 __all__ = [
     "INTRODUCED",

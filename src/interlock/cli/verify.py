@@ -15,9 +15,9 @@ from rich.table import Table
 from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import find_all, starting_with
+from interlock.discovery import AGENTS
 from interlock.verification.invariants import How
 from interlock.verification.verdicts import Verdict, verify_agent, verify_graph
-from interlock.wiring import AGENTS
 
 __all__ = ["COLOURS", "verify"]
 

@@ -1,7 +1,7 @@
 """Everything Interlock raises.
 
     InterlockError
-      ContractError            a graph, document or wiring that breaks the rules; raised while building
+      ContractError            a graph, document or grant that breaks the rules; raised while building
       InputError               the caller's mistake; the session is as it was
         DocumentInvalid          document_invalid
         InputEmpty               input_empty

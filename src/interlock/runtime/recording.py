@@ -21,8 +21,6 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
-from interlock.agent import Agent
-from interlock.contract import Graph
 from interlock.contract.schema import ValidationError, error_summary
 from interlock.errors import BudgetExceeded, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime.events import Event
@@ -64,24 +62,6 @@ class Header:
             given={name: request.graph.state.fields[name].codec.encode(value) for name, value in request.given.items()},
             limits=limits,
             redact=redact,
-        )
-
-    def request(self, agent: Agent, graph: Graph) -> TurnRequest:
-        """Return the request of the turn, for this graph."""
-        if graph.name != self.graph or not self.given.keys() <= set(graph.state.takes):
-            raise RecordInvalid(f"The record is of graph '{self.graph}', which '{graph.name}' is not.")
-        given = {name: graph.state.fields[name].codec.decode(value) for name, value in self.given.items()}
-        return TurnRequest(
-            agent=self.agent,
-            graph=graph,
-            role=self.role,
-            session=self.session,
-            turn=self.turn,
-            given=given,
-            reply=agent.reply,
-            in_session=agent.has_sessions,
-            pauses=agent.pauses,
-            partial=agent.partial,
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.agent import Agent
+from interlock.app import Interlock
 from interlock.capabilities import Clock, Ids, Model, ModelBackend
 from interlock.contract import Graph
 from interlock.contract.conformance import differences
@@ -24,7 +25,6 @@ from interlock.runtime.events import Event
 from interlock.settings import Settings
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
 from interlock.verification.invariants import Finding, How, Invariant, Observed
-from interlock.wiring import Interlock
 
 __all__ = ["Verdict", "verify_agent", "verify_graph"]
 

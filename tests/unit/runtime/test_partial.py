@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, Subgraph, TurnResult, node, wiring
+from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, Subgraph, TurnResult, discovery, node
+from interlock import app as app_module
 from interlock.agent import Agent
 from interlock.capabilities import Chunk, Ids, Message, Model, Tool
 from interlock.engine import ENGINES, EngineName
@@ -88,13 +89,13 @@ Choose = Callable[..., None]
 @pytest.fixture
 def choose(monkeypatch: pytest.MonkeyPatch) -> Choose:
     """Say what an agent says after a turn that failed."""
-    bare = wiring.agent_of
+    bare = discovery.agent_of
 
     def set_partial(partial: Any) -> None:
         def agent_of(graph: Graph) -> Agent:
             return replace(bare(graph), partial=partial)
 
-        monkeypatch.setattr(wiring, "agent_of", agent_of)
+        monkeypatch.setattr(app_module, "agent_of", agent_of)
 
     set_partial(shown)
     return set_partial
@@ -263,7 +264,7 @@ async def test_without_it_a_failed_turn_says_nothing(engine: EngineName):
         assert ending(await app(engine, *replies).run(talking, "hi")) == ("model_unavailable", None)
     assert ending(await app(engine, "First.").run(talking, "dies")) == ("node_failed", None)
     for agent in ("sam", "desk"):
-        assert wiring.load_agent(agent).partial is None
+        assert discovery.load_agent(agent).partial is None
 
 
 @pytest.mark.usefixtures("choose")
@@ -308,12 +309,12 @@ async def test_what_a_graph_inside_streamed_counts(engine: EngineName):
 @given(st.lists(st.text(max_size=8), max_size=6), st.lists(st.text(max_size=8), max_size=6))
 def test_whatever_is_streamed_is_there_letter_for_letter(first: list[str], second: list[str]):
     with pytest.MonkeyPatch.context() as patch:
-        bare = wiring.agent_of
+        bare = discovery.agent_of
 
         def agent_of(graph: Graph) -> Agent:
             return replace(bare(graph), partial=shown)
 
-        patch.setattr(wiring, "agent_of", agent_of)
+        patch.setattr(app_module, "agent_of", agent_of)
         result = asyncio.run(app("direct", [*first], [*second, DOWN]).run(talking, "hi"))
     assert ending(result)[1]["spoken"] == "".join(second)
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Protocol
 
 import pytest
 
-from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node, wiring
+from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node
+from interlock import app as app_module
 from interlock.agent import Agent
 from interlock.capabilities import Ids
 from interlock.contract import Secret
@@ -202,7 +203,7 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> dict[str, Agent]:
     def agent_of(graph: Graph) -> Agent:
         return chosen[graph.name]
 
-    monkeypatch.setattr(wiring, "agent_of", agent_of)
+    monkeypatch.setattr(app_module, "agent_of", agent_of)
     return chosen
 
 

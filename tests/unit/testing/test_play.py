@@ -86,7 +86,7 @@ async def test_events_are_passed_on_as_they_come():
 
 def test_scenes_are_not_read_where_nobody_plays_them():
     code = (
-        "import sys, interlock.cli; from interlock.wiring import AGENTS, load_agent; [load_agent(name) for name in AGENTS];"
+        "import sys, interlock.cli; from interlock.discovery import AGENTS, load_agent; [load_agent(name) for name in AGENTS];"
         "print(*[name for name in sys.modules if name.startswith('interlock.testing.')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

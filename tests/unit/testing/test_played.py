@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from interlock import Interlock, Settings
 from interlock.capabilities import Message
+from interlock.discovery import load_agent
 from interlock.errors import InputEmpty
 from interlock.reply import Fault
 from interlock.runtime.events import Event
@@ -18,7 +19,6 @@ from interlock.runtime.turn import TurnResult
 from interlock.testing.play import Play, Stage
 from interlock.testing.played import Played, report
 from interlock.testing.scenes import Expected, Graphed, Kind, Scene, Turn, load_scenes
-from interlock.wiring import load_agent
 
 
 def event(kind: str, name: str, run: str, **data: Any) -> Event:

@@ -48,6 +48,7 @@ agent = Agent(
     graphs=(analyst,),
     entries={None: analyst},
     admit=admit,
+    identity="user_id",
     reply=_reply,
     offline=AnalystRules(),
     has_sessions=True,

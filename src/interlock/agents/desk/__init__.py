@@ -43,6 +43,7 @@ agent = Agent(
     graphs=GRAPHS,
     entries={None: handle_message},
     admit=_admit,
+    identity="customer_id",
     reply=_reply,
     offline=DeskRules(),
     subgraphs=SUBGRAPHS,
