@@ -1,4 +1,4 @@
-"""What a node can be granted: one Protocol a file, with its value types; who grants it is in adapters/."""
+"""The capabilities that a node can be granted: one Protocol per module, with its value types. The implementations are in adapters/."""
 
 from interlock.capabilities.backend import ModelBackend, ModelRequest, ModelResponse
 from interlock.capabilities.capability import Capability

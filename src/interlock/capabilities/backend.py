@@ -1,4 +1,4 @@
-"""One question to a language model, and its answer: a failure of the model is a value here."""
+"""A language model that answers one request. A failure of the model is a value, not an exception."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ModelErrorType = Literal["timeout", "backend_unavailable", "invalid_output", "bu
 
 @dataclass(kw_only=True)
 class ModelRequest:
-    """What is asked of the model."""
+    """A request to the model."""
 
     task: str = "respond"
     prompt: str
     image: str | None = None
-    """A normalised image as a data URI: a content block beside the prompt."""
+    """A normalised image as a data URI. It is sent as a content block beside the prompt."""
     context: str | None = None
     constraints: Metadata | None = None
     timeout_s: float = 30.0
@@ -33,7 +33,7 @@ class ModelRequest:
 
 @dataclass(kw_only=True)
 class ModelResponse:
-    """What came back. A failure is a value here, not an exception."""
+    """The model's response. A failure is a value here, not an exception."""
 
     status: ModelStatus
     output: str | None = None
@@ -42,7 +42,7 @@ class ModelResponse:
 
     @property
     def usage(self) -> Usage | None:
-        """How many tokens it took, where the backend says so in the metadata."""
+        """The number of tokens used, if the backend reports it in the metadata."""
         metadata = self.metadata or {}
         if "input_tokens" not in metadata and "output_tokens" not in metadata:
             return None
@@ -56,5 +56,5 @@ class ModelBackend(Capability, Protocol):
 
     @emits("chat_model")
     async def generate(self, request: ModelRequest) -> ModelResponse:
-        """Ask the model once."""
+        """Call the model once."""
         ...

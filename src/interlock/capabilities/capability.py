@@ -1,4 +1,4 @@
-"""What a capability is: a Protocol of async methods that a node can be granted."""
+"""Capabilities: Protocols of async methods that a node can be granted."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Capability(Protocol):
-    """Inherit from this and from Protocol; every public method is async, or returns an AsyncIterator to stream.
+    """Base class of capabilities. Inherit from it and from Protocol; public methods are async, or return an AsyncIterator to stream.
 
-    A node that declares a keyword-only parameter of the Protocol's type is granted the capability. Whoever grants it
-    needs only the methods, not the base class.
+    A node that declares a keyword-only parameter of the Protocol's type is granted the capability. An
+    adapter needs only the methods, not the base class.
     """
 
 
 def emits(kind: EventKind, *, asks_model: bool = True) -> Callable[[F], F]:
     """Mark a method whose calls appear in the event stream, as `on_chat_model_*`, `on_tool_*` or `on_custom_event`.
 
-    A custom event has the name and the data that the method is called with. A call that appears as a model's is charged to the
-    budget of model calls, unless it asks no model.
+    A custom event has the name and the data that the method is called with. A call that appears as a call of a model is charged to the
+    limit of model calls, unless `asks_model` is false.
     """
 
     def mark(method: F) -> F:
@@ -48,28 +48,28 @@ def emits(kind: EventKind, *, asks_model: bool = True) -> Callable[[F], F]:
 
 
 def instant(method: F) -> F:
-    """Mark a method whose calls take no time, such as looking at the clock: they are made also when the time of a turn is up."""
+    """Mark a method whose calls take no time, such as reading the clock. They are allowed even after the time limit of a turn."""
     method.__dict__["interlock_instant"] = True
     return method
 
 
 def takes_no_time(capability: type, method: str) -> bool:
-    """Tell whether a method is marked as one whose calls take no time."""
+    """Return whether a method is marked as one whose calls take no time."""
     return getattr(capability, method).__dict__.get("interlock_instant", False)
 
 
 def event_kind(capability: type, method: str) -> EventKind | None:
-    """Tell as what a method's calls appear in the event stream, if they do."""
+    """Return the kind of event that calls of a method emit, or None."""
     return getattr(capability, method).__dict__.get("interlock_event")
 
 
 def asks_model(capability: type, method: str) -> bool:
-    """Tell whether a call of a method asks a model."""
+    """Return whether a method calls a model."""
     return getattr(capability, method).__dict__.get("interlock_asks_model", False)
 
 
 def is_capability(candidate: object) -> bool:
-    """Tell whether this is a Protocol that inherits from Capability."""
+    """Return whether this is a Protocol that inherits from Capability."""
     return (
         inspect.isclass(candidate)
         and candidate is not Capability
@@ -91,7 +91,7 @@ def methods(capability: type) -> dict[str, Callable[..., Any]]:
 
 
 def is_stream(method: Callable[..., Any]) -> bool:
-    """Tell whether a method gives its result piece by piece: it is declared to return an AsyncIterator."""
+    """Return whether a method streams: it is declared to return an AsyncIterator."""
     if inspect.iscoroutinefunction(method):
         return False
     try:

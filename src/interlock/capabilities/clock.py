@@ -1,4 +1,4 @@
-"""The time, as a capability, so that a turn can be repeated."""
+"""The current time. It is a capability so that a turn can be replayed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Clock"]
 
 
 class Clock(Capability, Protocol):
-    """Tells the time."""
+    """Returns the current time."""
 
     @instant
     async def now(self) -> datetime:

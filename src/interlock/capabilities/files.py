@@ -1,4 +1,4 @@
-"""The file tools of a worker, each call of which is seen."""
+"""The file tools of a worker. Each call emits events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["FileTools"]
 
 
 class FileTools(Capability, Protocol):
-    """Runs the tools that a worker reads and writes files with, in its own scope."""
+    """Runs the tools with which a worker reads and writes files in its own folder."""
 
     @emits("tool")
     async def run(self, request: ToolRequest) -> ToolResult:
-        """Run a tool. Whatever goes wrong is the `error` of the result, with its code: the worker goes on with that."""
+        """Run a tool. A failure is the `error` of the result, with its code, so that the worker can react to it."""
         ...

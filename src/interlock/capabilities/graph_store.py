@@ -1,4 +1,4 @@
-"""A property graph: nodes with a label and a key, edges between them, changed in whole steps."""
+"""A property graph: nodes with a label and a key, and edges between them. Changes are applied in transactions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRef:
-    """Which node: label and key are unique together."""
+    """A reference to a node. Label and key together are unique."""
 
     label: str
     key: str
@@ -41,7 +41,7 @@ class NodeRef:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A node with its properties; the key is not one of them."""
+    """A node with its properties. The key is not a property."""
 
     label: str
     key: str
@@ -50,7 +50,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """An edge: there is at most one of a relationship from one node to another."""
+    """An edge. Two nodes have at most one edge of each relationship in each direction."""
 
     start: NodeRef
     end: NodeRef
@@ -60,21 +60,21 @@ class Edge:
 
 @dataclass(frozen=True, kw_only=True)
 class AddNode:
-    """Add a node. One that is there already stays as it is."""
+    """Add a node. An existing node is left unchanged."""
 
     node: Node
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddEdge:
-    """Add an edge. One that is there already stays as it is; both ends have to be there."""
+    """Add an edge. An existing edge is left unchanged; both nodes have to exist."""
 
     edge: Edge
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateNode:
-    """Set these properties of a node; None removes one, the others stay."""
+    """Set these properties of a node; None removes a property, other properties are kept."""
 
     ref: NodeRef
     properties: dict[str, JsonValue]
@@ -82,7 +82,7 @@ class UpdateNode:
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateEdge:
-    """Set these properties of an edge; None removes one, the others stay."""
+    """Set these properties of an edge; None removes a property, other properties are kept."""
 
     start: NodeRef
     end: NodeRef
@@ -92,7 +92,7 @@ class UpdateEdge:
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteNode:
-    """Delete a node, and its edges only where that is asked for."""
+    """Delete a node, and its edges if `detach` is set."""
 
     ref: NodeRef
     detach: bool = False
@@ -112,7 +112,7 @@ Change = AddNode | AddEdge | UpdateNode | UpdateEdge | DeleteNode | DeleteEdge
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """What a step changed, each node and edge as it is now, or was before it went. What was so already is not in it.
+    """What a transaction changed: added and changed elements as they are now, removed ones as they were. Unchanged ones are left out.
 
     `nodes_before` and `edges_before` are the changed ones as they were before, in the same order.
     """
@@ -134,7 +134,7 @@ class Changed:
         return sum(map(len, nodes)) + sum(map(len, edges))
 
     def inverse(self) -> tuple[Change, ...]:
-        """Return the changes that undo this step: edges that were added go before their nodes, nodes come back before their edges."""
+        """Return the changes that undo this one. Edges are deleted before their nodes, and nodes are restored before their edges."""
         nodes = zip(self.nodes_changed, self.nodes_before, strict=True)
         edges = zip(self.edges_changed, self.edges_before, strict=True)
         return (
@@ -163,7 +163,7 @@ def _is_same(one: JsonValue, other: JsonValue) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """What a query found. `more` says that there was more than the limit let through."""
+    """The rows that a query returned. `more` is set if the limit cut them off."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[JsonValue, ...], ...]
@@ -172,7 +172,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptGraph:
-    """A graph that is kept: its name, which is that of its session, its size in bytes, and when it was changed last, in ISO 8601."""
+    """A stored graph: its name (that of its session), its size in bytes, and the time of its last change in ISO 8601."""
 
     name: str
     size: int
@@ -191,21 +191,21 @@ class GraphReader(Capability, Protocol):
         properties: dict[str, JsonValue] | None = None,
         limit: int = 100,
     ) -> tuple[Node, ...]:
-        """Find nodes, ordered by label and key. What is not given is not asked for."""
+        """Find nodes, ordered by label and key. Criteria that are None are ignored."""
         ...
 
     async def edges(
         self, graph: str, *, start: NodeRef | None = None, end: NodeRef | None = None, relationship: str | None = None, limit: int = 100
     ) -> tuple[Edge, ...]:
-        """Find edges, ordered by start, relationship and end. What is not given is not asked for."""
+        """Find edges, ordered by start, relationship and end. Criteria that are None are ignored."""
         ...
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
-        """Ask in Cypher what only reads.
+        """Run a read-only Cypher query.
 
         In the rows a node is an object of `label`, `key` and `properties`, an edge of `start`, `relationship`, `end` and `properties`,
-        and a path of `nodes` and `edges`. Raises QueryDenied for anything else, QueryTimeout for what takes too long or too much,
-        ToolInputInvalid for what cannot be run, and NotInGraph for a name that the graph does not have, where the database minds.
+        and a path of `nodes` and `edges`. Raises QueryDenied for any other query, QueryTimeout for one that exceeds its time or memory,
+        ToolInputInvalid for one that is not valid, and NotInGraph for an unknown name, where the database reports it.
         """
         ...
 
@@ -214,19 +214,19 @@ class GraphWriter(Capability, Protocol):
     """Changes a property graph."""
 
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
-        """Make these changes in their order, all or none.
+        """Apply these changes in order, in one transaction.
 
         Raises NotInGraph for a node or an edge that is missing, NodeHasEdges for a node that is deleted without its edges,
-        QueryDenied for a label, relationship or property name that is none, ToolInputInvalid for a key or value that cannot be kept,
+        QueryDenied for an invalid label, relationship or property name, ToolInputInvalid for a key or value that cannot be stored,
         StoreUnavailable, StoreFull or StateConflict where the database cannot do it now, and StoreCorrupt where it cannot be read.
-        The graph is then as it was.
+        A failure leaves the graph unchanged.
         """
         ...
 
     async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
-        """Tell what these changes would come to, and raise what `apply` would raise for them. Nothing is written."""
+        """Return what these changes would change, and raise what `apply` would raise. Nothing is written."""
         ...
 
 
 class GraphStore(GraphReader, GraphWriter, Protocol):
-    """Keeps property graphs."""
+    """Reads and changes property graphs."""

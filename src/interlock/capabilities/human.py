@@ -1,4 +1,4 @@
-"""A person, whom a turn can wait for."""
+"""Questions to a person, during which a turn can be suspended."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _LEADING = frozenset(
         "an",
     ]
 )
-"""Words that may stand before what is chosen."""
+"""Words that may precede the chosen option."""
 
 _TRAILING = frozenset(["please", "thanks", "thank", "you"])
-"""Words that may stand behind it."""
+"""Words that may follow the chosen option."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a person is asked, with what can be answered, and what we would.
+    """A question to a person, with its options and the recommended one.
 
-    `to` says who is asked where that is not the one who writes to the session: what is written next is no answer then.
+    `to` names the person who is asked if that is not the user of the session. The next message of the session is then not the answer.
     """
 
     text: str
@@ -52,9 +52,9 @@ class Question:
     to: str = ""
 
     def choice(self, said: str) -> str | None:
-        """Return the option that is meant: by its number, its words, or those of its words that no other option begins or ends with.
+        """Return the option that a reply selects: by its number, its text, or first or last words that no other option shares.
 
-        'Task', 'the task' and 'I mean Task:Design.' all mean 'Task Design', unless another option is a task too.
+        'Task', 'the task' and 'I mean Task:Design.' all select 'Task Design', unless another option is a task too.
         """
         words = _words(said)
         while len(words) > 1 and words[-1] in _TRAILING:
@@ -69,7 +69,7 @@ class Question:
         return None
 
     def resolve(self, said: str) -> str:
-        """Return the option that is meant, or the text as it is."""
+        """Return the selected option, or the text unchanged."""
         return self.choice(said) or said.strip()
 
     def _called(self, text: str) -> str | None:
@@ -85,16 +85,16 @@ class Question:
 
 
 def _words(text: str) -> list[str]:
-    """Split a text into words in lower case, without the signs around and between them."""
+    """Split a text into lower-case words without punctuation."""
     return re.findall(r"[\w+#-]+", text.casefold())
 
 
 class Human(Capability, Protocol):
-    """Asks a person. A turn that nobody answers yet waits, for as long as it takes."""
+    """Asks a person. The turn is suspended until the answer arrives."""
 
     async def ask(self, question: Question) -> str | None:
-        """Return what the person says; None where there is nobody to be asked.
+        """Return the person's answer, or None if there is no person to ask.
 
-        Raises PersonAwaited where the answer will come later: the turn stops there, and goes on from there with the answer.
+        Raises PersonAwaited if the answer comes later: the turn is suspended, and resumed with the answer.
         """
         ...

@@ -1,4 +1,4 @@
-"""Fresh identifiers, as a capability, so that a turn can be repeated."""
+"""Unique identifiers. They are a capability so that a turn can be replayed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Ids"]
 
 
 class Ids(Capability, Protocol):
-    """Makes identifiers."""
+    """Creates unique identifiers."""
 
     @instant
     async def new(self) -> str:

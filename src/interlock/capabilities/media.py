@@ -26,7 +26,7 @@ class Images(Capability, Protocol):
     async def normalise(self, image: bytes, *, media_type: str) -> str:
         """Return the image as a data URI, upright, without metadata and no larger than a model needs.
 
-        Raises MediaUnsupported for what it cannot take, MediaMalformed for damaged images and MediaBomb for those that unpack
-        to more than they may.
+        Raises MediaUnsupported for other kinds of media, MediaMalformed for damaged images and MediaBomb for those that unpack
+        to more than the limit.
         """
         ...

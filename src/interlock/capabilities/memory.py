@@ -1,4 +1,4 @@
-"""What is remembered of a subject from one session to the next."""
+"""Long-term memory: text about a subject that outlives a session."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["Memory", "MemoryReader", "MemoryWriter"]
 
 
 class MemoryReader(Capability, Protocol):
-    """Recalls across sessions."""
+    """Reads memory."""
 
     async def recall(self, subject: str) -> str | None:
-        """Return what is remembered of a subject."""
+        """Return the text stored about a subject, or None."""
         ...
 
 
 class MemoryWriter(Capability, Protocol):
-    """Remembers across sessions."""
+    """Writes memory."""
 
     async def remember(self, subject: str, text: str) -> None:
-        """Replace what is remembered of a subject."""
+        """Replace the text stored about a subject."""
         ...
 
 
 class Memory(MemoryReader, MemoryWriter, Protocol):
-    """Remembers and recalls across sessions."""
+    """Reads and writes memory."""

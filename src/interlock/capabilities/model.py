@@ -1,4 +1,4 @@
-"""A language model: a reply, a reply as it comes, a decision of a given shape, calls of tools."""
+"""A language model: replies, streamed replies, structured output and tool calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """A tool that the model wants called. The id tells this call from others of the same reply."""
+    """A tool call that the model requests. The id is unique within the reply."""
 
     id: str
     name: str
@@ -27,14 +27,14 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """Something said in a conversation: text, images as data URIs, an assistant's calls, or a tool's answer to one of them."""
+    """A message of a conversation: text, images as data URIs, tool calls of the assistant, or the result of a tool call."""
 
     role: Role
     text: str = ""
     images: tuple[str, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     answers: str | None = None
-    """For a tool's message: the id of the call that it answers."""
+    """In a message of role `tool`: the id of the call whose result it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """How many tokens a call of the model took."""
+    """The number of tokens that a call of the model used."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -60,18 +60,18 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelReply:
-    """What the model said: text, calls, or both. An adapter refuses a reply that has neither."""
+    """The reply of a model: text, tool calls or both. An adapter raises ModelOutputInvalid for a reply that has neither."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     model: str = ""
-    """Who answered."""
+    """The name of the model that answered."""
     usage: Usage | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """A part of a reply that comes in chunks: the text since the last one. Calls and usage come with the last."""
+    """A chunk of a streamed reply: the text since the chunk before it. The last chunk has the tool calls and the usage."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -81,7 +81,7 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision(Generic[T]):
-    """An instance of the class that was asked for, validated."""
+    """Structured output: a validated instance of the requested class."""
 
     value: T
     model: str = ""
@@ -89,29 +89,29 @@ class Decision(Generic[T]):
 
 
 class Model(Capability, Protocol):
-    """Answers messages. Raises a ModelError where it cannot: late, unreachable, refused, or with output that is no use."""
+    """A chat model. Raises a ModelError where it times out, cannot be reached, is refused or returns unusable output."""
 
     @emits("chat_model")
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
-        """Answer, or ask for tools to be called.
+        """Reply with text, tool calls or both.
 
-        With a schema the model is asked for JSON of that shape; whether its text is that is for the caller to find out.
+        With a schema the model is asked for JSON that matches it. The caller has to validate the text.
         """
         ...
 
     @emits("chat_model")
     def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
-        """Answer chunk by chunk: `async for chunk in model.stream(...)`."""
+        """Stream the reply: `async for chunk in model.stream(...)`."""
         ...
 
     @emits("chat_model")
     async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
-        """Answer with an instance of a pydantic class."""
+        """Return an instance of a pydantic class."""
         ...
 
 
 def join_chunks(chunks: Iterable[Chunk]) -> ModelReply:
-    """Put the chunks of a reply together."""
+    """Join the chunks of a streamed reply."""
     text: list[str] = []
     calls: list[ToolCall] = []
     model, usage = "", None

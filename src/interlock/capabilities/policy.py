@@ -1,4 +1,4 @@
-"""What may be asked, and what a turn may do about it."""
+"""The policy of an agent: which questions it works on, and with which tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Policy", "Verdict"]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether a question may be worked on, why not, and with what it may be: tools, new plans, messages kept word for word."""
+    """Whether a question is allowed, the reason if not, and the limits: tools, retries, and messages kept verbatim (`window`)."""
 
     allowed: bool
     reason: str = ""
@@ -23,8 +23,8 @@ class Verdict:
 
 
 class Policy(Capability, Protocol):
-    """Decides by fixed rules. It never asks a model."""
+    """Decides by fixed rules. It never calls a model."""
 
     async def judge(self, profile: Profile, text: str, tools: tuple[str, ...]) -> Verdict:
-        """Judge a question of a user; `tools` are the names of those that there are."""
+        """Judge a user's question. `tools` are the names of the available tools."""
         ...

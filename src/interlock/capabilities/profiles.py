@@ -1,4 +1,4 @@
-"""Who asks: what a user may use, and what the user prefers."""
+"""Profiles of users: their permissions and preferences."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Profile:
 
 
 class Profiles(Capability, Protocol):
-    """Knows the users."""
+    """Reads the profiles of users."""
 
     async def load(self, user_id: str) -> Profile:
-        """Return a user's profile; somebody who is not known has the one for everybody."""
+        """Return the profile of a user. An unknown user has the default profile."""
         ...

@@ -1,4 +1,4 @@
-"""Progress: what a node tells whoever follows the turn."""
+"""Progress: events that a node emits while it runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Progress"]
 
 
 class Progress(Capability, Protocol):
-    """Tells whoever listens how the turn gets on. It changes nothing."""
+    """Emits custom events. They have no effect on the turn."""
 
     @emits("custom")
     async def emit(self, name: str, data: dict[str, JsonValue]) -> None:
-        """Send an `on_custom_event` of this name."""
+        """Emit an `on_custom_event` with this name and data."""
         ...

@@ -1,4 +1,4 @@
-"""The tools that change and ask a property graph: what they take, and the one place that calls them."""
+"""The tools that read and change a property graph: their catalogue, and the registry that calls them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["GraphToolResult", "GraphUndo", "ToolCatalogue", "ToolRegistry"]
 
 @dataclass(frozen=True, kw_only=True)
 class GraphToolResult(ToolResult):
-    """What came of a tool of a property graph: also what it changed, and whether trying again may help.
+    """The result of a graph tool, with what it changed and whether a retry may help.
 
-    Where a name fits several nodes, `named` is that name and `candidates` are the nodes as 'Label:key'. Where a person has to
+    Where a name matches several nodes, `named` is that name and `candidates` are the nodes as 'Label:key'. Where a person has to
     approve the call, `approval` is the exact text to be approved.
     """
 
@@ -29,18 +29,18 @@ class GraphToolResult(ToolResult):
 
 
 class ToolCatalogue(Capability, Protocol):
-    """Knows the tools of a property graph. Calls none."""
+    """Lists the tools of a property graph. It does not call them."""
 
     async def offered(self) -> tuple[Tool, ...]:
         """Return the tools with the JSON schemas of their arguments."""
         ...
 
     async def names(self) -> tuple[str, ...]:
-        """Return the names of the tools alone."""
+        """Return the names of the tools."""
         ...
 
     async def check(self, request: ToolRequest) -> str | None:
-        """Tell why a tool cannot be called so: it is unknown, or its arguments are not what it takes. None is that it can."""
+        """Return why a call would be refused (unknown tool, invalid arguments), or None if it is valid."""
         ...
 
 
@@ -49,7 +49,7 @@ class ToolRegistry(Capability, Protocol):
 
     @emits("tool")
     async def call(self, graph: str, request: ToolRequest, *, approved: str = "") -> GraphToolResult:
-        """Call a tool on a graph, in one transaction. Whatever goes wrong is the `error` of the result, and the graph is as it was.
+        """Call a tool on a graph, in one transaction. A failure is the `error` of the result and leaves the graph unchanged.
 
         `approved` is the text that a person has approved: a query that writes is run only if it is exactly that text.
         """
@@ -57,8 +57,8 @@ class ToolRegistry(Capability, Protocol):
 
 
 class GraphUndo(Capability, Protocol):
-    """Takes back what tools changed in a property graph."""
+    """Undoes what tools changed in a property graph."""
 
     async def take_back(self, graph: str, changes: tuple[Changed, ...]) -> GraphToolResult:
-        """Undo these changes, the last one first, in one transaction. What goes wrong is the `error`, and then nothing is undone."""
+        """Undo these changes, the last one first, in one transaction. A failure is the `error` of the result and undoes nothing."""
         ...

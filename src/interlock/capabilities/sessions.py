@@ -1,6 +1,6 @@
-"""The documents of sessions: one JSON object for each, with the version that says which one it is.
+"""Session documents: one JSON object per session, with a version number.
 
-A document is passed on as text, as it is stored: so it is read once, by whoever knows what has to be in it.
+A document is passed as the stored text. It is parsed once, by the caller, who knows its schema.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ __all__ = ["SessionReader", "SessionStore", "SessionWriter"]
 
 
 class SessionReader(Capability, Protocol):
-    """Reads the documents of sessions."""
+    """Reads session documents."""
 
     async def load(self, session_id: str) -> str | None:
-        """Return the session's document, the text of a JSON object, or None where there is none.
+        """Return the session's document, the text of a JSON object, or None for a new session.
 
-        Raises StoreUnavailable where the store cannot be reached and StoreCorrupt for what is no such document; what is
-        stored stays as it is.
+        Raises StoreUnavailable where the store cannot be reached and StoreCorrupt for text that is not such a document,
+        which is left unchanged.
         """
         ...
 
 
 class SessionWriter(Capability, Protocol):
-    """Writes the documents of sessions. Whoever saves says which version the document was made from."""
+    """Writes session documents. The caller passes the version that the new document is based on."""
 
     async def save(self, session_id: str, document: str, *, expected: int) -> None:
-        """Replace the document if its version is still `expected`; 0 is a session that has none yet.
+        """Replace the document if its version is still `expected`; 0 means that the session has none yet.
 
-        The document says its own `version`, which is higher. In one step: of two who save at once, one gets StateConflict.
-        Raises StateUnstorable for a text that is no such document, or too large.
+        The document contains its own `version`, which is higher. The comparison is atomic: of two concurrent writers, one gets
+        StateConflict.
+        Raises StateUnstorable for a text that is not such a document, or is too large.
         """
         ...
 
 
 class SessionStore(SessionReader, SessionWriter, Protocol):
-    """Keeps one document a session."""
+    """Reads and writes session documents."""

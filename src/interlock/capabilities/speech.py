@@ -1,4 +1,4 @@
-"""Speech: what a node says by itself, in chunks, as a model's answer comes."""
+"""Speech: text that a node streams itself, in the same form as the reply of a model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Speech"]
 
 
 class Speech(Capability, Protocol):
-    """Says a text that no model wrote. A caller who streams answers sees it come as answers do; it asks no model."""
+    """Streams a text that no model wrote, with the events of a streamed reply. It calls no model."""
 
     @emits("chat_model", asks_model=False)
     def say(self, text: str) -> AsyncIterator[Chunk]:
-        """Say a text: `async for piece in speech.say(...)`."""
+        """Stream a text: `async for chunk in speech.say(...)`."""
         ...

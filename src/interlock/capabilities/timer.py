@@ -1,4 +1,4 @@
-"""Time that passes, as a capability, so that a turn that is repeated need not wait again."""
+"""Delays. They are a capability so that a replayed turn does not wait again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["Timer"]
 
 
 class Timer(Capability, Protocol):
-    """Waits."""
+    """Pauses a node."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Wait for a number of seconds."""
         ...

@@ -1,4 +1,4 @@
-"""Tools: what a specialist may ask for, and the one place that runs them."""
+"""Tools: the catalogue of a specialist, and the gateway that runs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ToolGateway", "ToolRequest", "ToolResult", "Toolbox"]
 
 @dataclass(frozen=True, kw_only=True)
 class ToolRequest:
-    """A tool that is to be run."""
+    """A request to run a tool."""
 
     tool: str
     args: dict[str, JsonValue]
@@ -23,7 +23,7 @@ class ToolRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolResult:
-    """What came of a tool: a result, or why there is none, in a sentence and as the code of an error."""
+    """The result of a tool, or the error message and error code."""
 
     tool: str
     result: JsonValue = None
@@ -32,10 +32,10 @@ class ToolResult:
 
 
 class Toolbox(Capability, Protocol):
-    """Knows which tools a specialist may ask for. Runs none."""
+    """Lists the tools that a specialist may use. It does not run them."""
 
     async def offered(self, specialist: str) -> tuple[Tool, ...]:
-        """Return the tools on a specialist's list, in its order."""
+        """Return the tools that a specialist may use, in their configured order."""
         ...
 
 
@@ -46,7 +46,7 @@ class ToolGateway(Capability, Protocol):
     async def run(self, specialist: str, request: ToolRequest) -> ToolResult:
         """Run a tool for a specialist.
 
-        Raises ToolDenied for a tool that is not on the specialist's list. Everything else that goes wrong, arguments that
-        do not fit, a tool that fails or takes too long, is the `error` of the result.
+        Raises ToolDenied for a tool that the specialist may not use. Every other failure (invalid arguments, a tool that fails
+        or times out) is the `error` of the result.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a graph promises: nodes whose signatures are contracts, rows that route outcomes, rules checked at build."""
+"""Graphs and their contracts: nodes whose signatures are contracts, rows that route outcomes, rules that are checked at build time."""
 
 from interlock.contract.graph import Graph
 from interlock.contract.labels import Control, Present, Secret, Trusted, Untrusted

@@ -1,4 +1,4 @@
-"""Hold a graph to its architecture document, both ways, and name every difference."""
+"""Compare a graph with its architecture document and list every difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["differences"]
 
 
 def differences(graph: Graph, document: Document) -> list[str]:
-    """List what the document has and the rows lack, and the other way round; empty where they agree."""
+    """List what only the document has and what only the rows have. The list is empty if they agree."""
     found: list[str] = []
     found += _both_ways("entry", {graph.entry}, document.entry)
     found += _both_ways("node", graph.nodes, document.nodes)
@@ -32,7 +32,7 @@ def differences(graph: Graph, document: Document) -> list[str]:
 
 
 def _edges(graph: Graph, document: Document) -> tuple[set[Edge], set[Edge]]:
-    """Return the edges to compare: where the document gives a transition no outcome, the outcome does not count."""
+    """Return the edges to compare. Where the document gives no outcome for an edge, the outcome is ignored."""
     unlabelled = {(edge.source, edge.target) for edge in document.edges if not edge.outcome}
     rows = {
         Edge(source, "" if (source, target or "END") in unlabelled else outcome, target or "END") for source, outcome, target in graph.edges

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from interlock.contract.node import Node
 
-__all__ = ["UnwrittenRead", "unwritten_reads"]
+__all__ = ["UnwrittenRead", "distances", "unwritten_reads"]
 
 Path = tuple[tuple[str, str], ...]
 """The nodes of a path with the outcome that each of them returned."""
@@ -25,6 +25,13 @@ class UnwrittenRead:
     node: str
     field: str
     path: Path
+
+    def describe(self, nodes: Mapping[str, Node]) -> str:
+        """Describe the path as `a -> b -> c`, with the outcome in parentheses where a node has more than one."""
+        if not self.path:
+            return "has no value when a turn starts"
+        steps = [name if len(nodes[name].transitions) == 1 else f"{name} ({outcome})" for name, outcome in self.path]
+        return f"no node on the path {' -> '.join([*steps, self.node])} has written"
 
 
 def unwritten_reads(nodes: Mapping[str, Node], entry: str) -> Iterator[UnwrittenRead]:
@@ -51,3 +58,15 @@ def _paths_without(field: str, nodes: Mapping[str, Node], entry: str, readers: s
             if transition.target is not None and field not in transition.fields and transition.target not in paths:
                 paths[transition.target] = (*paths[name], (name, transition.name))
                 queue.append(transition.target)
+
+
+def distances(edges: Mapping[str, set[str]], starts: list[str]) -> dict[str, int]:
+    """Return the distance of each node that can be reached, in edges."""
+    found = dict.fromkeys(starts, 0)
+    queue = list(starts)
+    for name in queue:
+        for target in edges[name]:
+            if target not in found:
+                found[target] = found[name] + 1
+                queue.append(target)
+    return found

@@ -1,8 +1,8 @@
-"""Architecture documents: the flowchart and the table of duties that an agent's rows are held to.
+"""Architecture documents: the flowchart and the table of duties that an agent's rows are compared with.
 
 A document is Markdown with one Mermaid flowchart and one table whose columns are node, may read, may write, may use and
-must not. In the table only what stands in backticks counts; the rest is prose for people. With several graphs in one
-document, each graph's part stands under a heading that has the graph's name in backticks.
+must not. In the table only names in backticks are read; the rest is prose. A document of several graphs has a heading for
+each graph, with its name in backticks.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ _NODE = re.compile(rf"\s*({_ID})\s*{_SHAPE}?(?::::\w+)?\s*")
 _ARROW = re.compile(
     r"(?:--+>|==+>|-\.+->)\s*(?:\|\s*\"?(?P<bar>[^|\"]*)\"?\s*\|)?|(?:--|==|-\.)\s*\"?(?P<text>[^-=.>\s\"].*?)\"?\s*(?:--+>|==+>|\.+->)"
 )
-_PREAMBLE = re.compile(r"\s*(?:---\n.*?\n---\s*\n\s*)?(?:%%[^\n]*\n\s*)*", re.DOTALL)  # front matter and comments before a chart
+# Front matter and comments before a chart.
+_PREAMBLE = re.compile(r"\s*(?:---\n.*?\n---\s*\n\s*)?(?:%%[^\n]*\n\s*)*", re.DOTALL)
 _IGNORED = re.compile(r"%%|(?:subgraph|end|classDef|class|style|linkStyle|click|direction|accTitle|accDescr)\b(?!\s*(?:--|==|-\.))")
 
 
 @dataclass(frozen=True, order=True)
 class Edge:
-    """A transition: from a node, by an outcome (empty where the document does not say), to a node or END."""
+    """An edge from a node, by an outcome (empty if the document gives none), to a node or END."""
 
     source: str
     outcome: str
@@ -46,14 +47,14 @@ class Edge:
 
 @dataclass(frozen=True)
 class Duties:
-    """A line of the table: the columns by name."""
+    """A row of the table: its cells by column."""
 
     cells: dict[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
 class Document:
-    """What a document says about one graph."""
+    """The contents of a document about one graph."""
 
     entry: frozenset[str]
     nodes: frozenset[str]
@@ -62,7 +63,7 @@ class Document:
 
 
 def read_document(text: str, *, graph: str) -> Document:
-    """Read what a document says about a graph; raise DocumentInvalid where it cannot be read."""
+    """Parse the part of a document about a graph. Raises DocumentInvalid for a document that cannot be parsed."""
     part = _part(text, graph)
     bodies = [_PREAMBLE.sub("", body, count=1) for kind, body in _FENCE.findall(part) if kind == "mermaid"]
     charts = [body for body in bodies if re.match(r"(flowchart|graph)\b", body)]
@@ -91,7 +92,7 @@ def read_document_file(path: Path, *, graph: str) -> Document:
 
 
 def _part(text: str, graph: str) -> str:
-    """Return the part under the heading that names the graph, or the whole document."""
+    """Return the section whose heading names the graph, or the whole document."""
     headings = list(_HEADING.finditer(_FENCE.sub(lambda fence: " " * len(fence[0]), text)))
     for index, heading in enumerate(headings):
         if f"`{graph}`" in heading[1]:
@@ -103,7 +104,7 @@ def _part(text: str, graph: str) -> str:
 
 
 def _flowchart(chart: str) -> tuple[list[Edge], set[str]]:
-    """Read the edges and nodes of a Mermaid flowchart."""
+    """Parse the edges and nodes of a Mermaid flowchart."""
     edges: list[Edge] = []
     nodes: set[str] = set()
     for line in _statements(chart)[1:]:
@@ -113,7 +114,7 @@ def _flowchart(chart: str) -> tuple[list[Edge], set[str]]:
 
 
 def _statements(chart: str) -> list[str]:
-    """Split a chart into its statements: at line ends, and at semicolons outside quotes and shapes."""
+    """Split a chart into statements at line ends, and at semicolons outside of quotes and shapes."""
     statements, depth, quoted = [""], 0, False
     for character in chart.strip():
         quoted ^= character == '"'
@@ -127,7 +128,7 @@ def _statements(chart: str) -> list[str]:
 
 
 def _statement(line: str, edges: list[Edge], nodes: set[str]) -> None:
-    """Read one line: `a`, `a --> b`, `a -->|x| b & c`, `a -- x --> b --> c`."""
+    """Parse one statement: `a`, `a --> b`, `a -->|x| b & c`, `a -- x --> b --> c`."""
     sources, at = _group(line, 0)
     nodes.update(sources)
     while at < len(line):
@@ -155,7 +156,7 @@ def _group(line: str, at: int) -> tuple[list[str], int]:
 
 
 def _table(text: str, graph: str) -> dict[str, Duties]:
-    """Read the table of duties."""
+    """Parse the table of duties."""
     lines = text.splitlines()
     for index, line in enumerate(lines):
         header = [cell.lower() for cell in _cells(line)]

@@ -1,4 +1,4 @@
-"""A graph: its rows, checked when they are declared."""
+"""A graph: its rows, which are checked when it is created."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from interlock.contract.type_hints import describe, resolve_hints, stable_repr
 __all__ = ["DEFAULT_MAX_STEPS", "Graph"]
 
 DEFAULT_MAX_STEPS = 100
-"""How many steps a turn may take where a graph does not say."""
+"""The maximum number of steps of a turn if a graph does not set one."""
 
 
 class Graph:
-    """Rows that are known to keep their contracts: a graph that breaks a rule is never made.
+    """Rows that keep their contracts. Creating a graph that breaks a rule raises ContractError.
 
-    `takes` names the fields that a caller may set (all, if it is not given), `takes_from_parent` those that only a graph may
-    that this one is granted to, `gives` the field that is the graph's result, `max_steps` how many nodes a turn may run,
-    `forbids` the capabilities that no node of this graph may be granted.
+    `takes` names the fields that a caller may set (all, if it is not given) and `takes_from_parent` those that only a graph that
+    this one is granted to may set. `gives` is the field that is the result, `max_steps` the number of nodes that a turn may run,
+    and `forbids` the capabilities that no node of this graph may be granted.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class Graph:
 
     @property
     def capabilities(self) -> tuple[type, ...]:
-        """Every capability that some node is granted, in the order of the rows."""
+        """Every capability that a node is granted, in row order."""
         return tuple(dict.fromkeys(grant.capability for node in self.nodes.values() for grant in node.grants))
 
     @property
     def edges(self) -> tuple[tuple[str, str, str | None], ...]:
-        """Every edge as (node, outcome, target), in the order of the rows; None is END."""
+        """Every edge as (node, outcome, target), in row order. A target of None is END."""
         return tuple((node.name, transition.name, transition.target) for node in self.nodes.values() for transition in node.transitions)
 
     def may_not(self, name: str) -> tuple[str, ...]:
-        """List what a node may not do.
+        """List what a node must not do.
 
-        These are the capabilities that another node is granted, or that the graph forbids, and `branch` where all its
-        outcomes lead to the same place.
+        These are the capabilities that other nodes are granted or that the graph forbids, and `branch` where all of its
+        outcomes have the same target.
         """
         node = self.nodes[name]
         granted = {grant.capability for grant in node.grants}
@@ -90,7 +90,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identify the contracts: equal in every process, different when any contract changes."""
+        """A hash of the contracts: equal in every process, different if any contract changes."""
         canonical = json.dumps(self._description(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -98,6 +98,7 @@ class Graph:
         return {
             "name": self.name,
             "entry": self.entry,
+            # The keys keep their first names, so that a stored state does not become incompatible by a new name of a parameter.
             "steps": self.max_steps,
             "takes": self.state.takes,
             **({"takes_inside": self.state.takes_from_parent} if self.state.takes_from_parent else {}),

@@ -1,4 +1,4 @@
-"""Labels say what a state field holds; `Present` reads a field without seeing its value."""
+"""Labels of state fields, and `Present`, which reads whether a field has a value without its value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Control", "Label", "Present", "Secret", "Trusted", "Untrusted", "has
 
 @dataclass(frozen=True)
 class Label:
-    """What the contents of a field are, written as `Annotated[str, Untrusted]`."""
+    """A label of a field, written as `Annotated[str, Untrusted]`."""
 
     name: str
 
@@ -19,39 +19,40 @@ class Label:
 
 
 Untrusted: Final = Label("Untrusted")
-"""A model, a tool or a user wrote it."""
+"""The field holds text or data from a model, a tool or a user."""
 
 Secret: Final = Label("Secret")
-"""It must not leave its scope."""
+"""The field must not leave its scope."""
 
 Control: Final = Label("Control")
-"""A closed Literal, or a bool, that routing may depend on."""
+"""The field is a Literal or a bool that routing may depend on."""
 
 Trusted: Final = Label("Trusted")
-"""Our own code or settings made it: nothing in it was chosen outside."""
+"""The field's content comes from code or settings alone."""
 
 
 @dataclass(frozen=True)
 class _Presence:
-    """Mark a parameter that receives whether a field has a value."""
+    """Marks a parameter that receives whether a field has a value."""
 
 
 PRESENCE: Final = _Presence()
 
 Present = Annotated[bool, PRESENCE]
-"""The annotation of a parameter that is named for a field and receives only whether it has a value."""
+"""Annotation of a parameter that has the name of a field and receives only whether the field has a value."""
 
 
 def has_value(value: object) -> bool:
-    """Tell whether a field has a value: None and whatever is empty (`len()` of 0) are none; 0 and False are values."""
+    """Return whether a field has a value. None and empty containers (`len()` of 0) are not values; 0 and False are."""
     if value is None:
         return False
     try:
-        return len(value) > 0  # pyright: ignore[reportArgumentType] - asking is cheaper than looking for __len__ first
+        # Calling len() is cheaper than a check for __len__.
+        return len(value) > 0  # pyright: ignore[reportArgumentType]
     except TypeError:
         return True
 
 
 def is_secret(hint: Any) -> bool:
-    """Tell whether a type, or a part of it, is labelled Secret: then the whole is."""
+    """Return whether a type, or a type inside it, is labelled Secret. Then the whole value is secret."""
     return Secret in getattr(hint, "__metadata__", ()) or any(is_secret(part) for part in get_args(hint))

@@ -1,7 +1,7 @@
 """A node: an async function whose signature is its contract.
 
 Positional parameters are the state fields it reads, keyword-only parameters are the capabilities it is granted, the
-fields of the outcomes it returns are what it writes, and the type of the outcome is where it leads.
+fields of the outcomes it returns are what it writes, and the class of the outcome selects the next node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["END", "Grant", "Node", "Read", "Row", "StepResult", "Target", "Trans
 
 
 class End(enum.Enum):
-    """Where a graph ends."""
+    """The target of an outcome that ends the graph."""
 
     END = "END"
 
@@ -33,13 +33,13 @@ class End(enum.Enum):
 
 
 END: Final = End.END
-O = TypeVar("O", bound=Outcome)  # noqa: E741 - the design's own name for it
+O = TypeVar("O", bound=Outcome)  # noqa: E741 - short for an outcome, as T is for a type
 Target: TypeAlias = Callable[..., Awaitable[Outcome]] | End
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a graph: a node's function, and where each of its outcomes leads."""
+    """A row of a graph: a node's function and the target of each of its outcomes."""
 
     run: Callable[..., Awaitable[Outcome]]
     goes: Mapping[type[Outcome], Target]
@@ -47,12 +47,12 @@ class Row:
 
 def node(run: Callable[..., Awaitable[O]], *, goes: Mapping[type[O], Target]) -> Row:
     """Declare a node of a graph."""
-    return Row(run, {outcome: target for outcome, target in goes.items()})  # noqa: C416 - a dict of the wider key type
+    return Row(run, {outcome: target for outcome, target in goes.items()})  # noqa: C416 - the copy has a wider key type
 
 
 @dataclass(frozen=True)
 class Read:
-    """A field that a node is handed, or only whether it has a value."""
+    """A field that a node reads: its value, or only whether it has one."""
 
     field: Field
     hint: Any
@@ -63,7 +63,7 @@ class Read:
 
     @cached_property
     def allows_none(self) -> bool:
-        """Whether the node takes the absence of a value for None."""
+        """Whether the node accepts None for a field that has no value."""
         return self.presence or is_assignable(self.hint, None)
 
     @property
@@ -75,17 +75,17 @@ class Read:
 
     @property
     def needs_value(self) -> bool:
-        """Whether the node fails where the field was never written."""
+        """Whether the node cannot run before the field is written."""
         return self.field.initial is None and not self.allows_none
 
     def initial_value(self) -> Any:
-        """Return what the node is handed where the field was never written."""
+        """Return what the node receives if the field was never written."""
         if self.field.initial is not None:
             return self.field.initial()
         if self.allows_none:
             return None
         raise ContractViolation(
-            f"Field '{self.field.name}' has no value yet. Fix: write it on every way to this node, or declare the parameter"
+            f"Field '{self.field.name}' has no value yet. Fix: write it on every path to this node, or declare the parameter"
             f" as '{format_type(self.hint)} | None'."
         )
 
@@ -103,7 +103,7 @@ class Grant:
 
 
 class Transition:
-    """One outcome of a node: what it writes and where it leads (None is END)."""
+    """One outcome of a node: the fields that it writes and the next node (None is END)."""
 
     def __init__(self, outcome: type[Outcome], fields: Mapping[str, Any], target: str | None, state: Mapping[str, Field]) -> None:
         self.outcome = outcome
@@ -117,16 +117,16 @@ class Transition:
 
     @cached_property
     def write(self) -> Write:
-        """Write what this outcome wrote as JSON, for whoever listens."""
+        """Serialize the fields of this outcome for events."""
         return record_writer(self.name, self._written)
 
 
 StepResult: TypeAlias = tuple[Transition, Values]
-"""What one node did: how it ended, and what it wrote."""
+"""The result of running one node: the transition and the fields that were written."""
 
 
 class Node:
-    """A checked row: the contract of one node, and the only way to run it."""
+    """A row that was checked: the contract of one node."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Node:
 
     @cached_property
     def write_reads(self) -> Write:
-        """Write what this node is handed as JSON, for whoever listens."""
+        """Serialize the node's arguments for events."""
         return record_writer(self.name, self._read_hints)
 
     @property
@@ -174,11 +174,14 @@ class Node:
         return tuple(arguments)
 
     def validate_outcome(self, outcome: object) -> StepResult:
-        """Hold what the node returned to its contract; build the update from exactly what the outcome declares."""
-        transition = self._transitions.get(type(outcome))  # pyright: ignore[reportArgumentType] - any type may be asked for
+        """Validate what the node returned; return the transition and the update of the state.
+
+        Raises ContractViolation for an outcome that the node does not declare or whose fields do not match the state.
+        """
+        transition = self._transitions.get(type(outcome))  # pyright: ignore[reportArgumentType] - the class may be any
         if transition is None:
             declared = ", ".join(f"'{transition.name}'" for transition in self.transitions)
-            raise ContractViolation(f"Returned '{type(outcome).__name__}', which is none of its outcomes: {declared}.")
+            raise ContractViolation(f"Returned '{type(outcome).__name__}', which is not one of its outcomes: {declared}.")
         try:
             update = transition.validate(outcome.__dict__)
         except ValidationError as error:
@@ -187,4 +190,5 @@ class Node:
             for name in transition.shared:
                 update[name] = deep_copy(update[name])
             return transition, update
-        raise ContractViolation(f"Outcome '{transition.name}' does not fit the state: {wrong}.")  # here: the value is not dragged along
+        # Raised outside of the `except` block so that `__context__` does not carry the rejected value.
+        raise ContractViolation(f"Outcome '{transition.name}' does not fit the state: {wrong}.")

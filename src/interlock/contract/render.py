@@ -1,4 +1,4 @@
-"""A graph on paper: as data for `--json`, as a Markdown table, as a Mermaid diagram."""
+"""Renderings of a graph: data for `--json`, a Markdown table, a Mermaid diagram."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = ("node", "reads", "uses", "writes", "goes", "may not")
 
 
 def as_data(graph: Graph) -> dict[str, Any]:
-    """Return the graph as plain data, nodes in row order."""
+    """Return the graph as JSON data, with its nodes in row order."""
     return {
         "name": graph.name,
         "entry": graph.entry,
@@ -37,7 +37,7 @@ def as_data(graph: Graph) -> dict[str, Any]:
 
 
 def cells(graph: Graph, node: Node) -> tuple[list[str], ...]:
-    """Return the cells of a node's line in the contract table, in the order of COLUMNS."""
+    """Return the cells of a node's row in the contract table, in the order of COLUMNS."""
     return (
         [node.name],
         [str(read) for read in node.reads],
@@ -49,7 +49,7 @@ def cells(graph: Graph, node: Node) -> tuple[list[str], ...]:
 
 
 def markdown(graph: Graph) -> str:
-    """Write the contract table in Markdown."""
+    """Render the contract table as Markdown."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
     for node in graph.nodes.values():
         shown = [", ".join(f"`{item}`" for item in cell) or "-" for cell in cells(graph, node)]
@@ -58,7 +58,7 @@ def markdown(graph: Graph) -> str:
 
 
 def mermaid(graph: Graph) -> str:
-    """Write the graph as a Mermaid flowchart, drawn from the rows."""
+    """Render the rows as a Mermaid flowchart."""
     lines = ["flowchart TD", f"    START([START]) --> {graph.entry}"]
     for source, outcome, target in graph.edges:
         end = target or "END([END])"

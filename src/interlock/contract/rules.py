@@ -1,30 +1,30 @@
-"""The rules of a graph, checked when it is built. Each broken rule is a Problem that says where and what to change."""
+"""The rules of a graph, checked when it is built. Each broken rule is a Problem with the place and a fix."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
-from interlock.capabilities.capability import is_capability, is_stream, methods
-from interlock.contract.dataflow import Path, unwritten_reads
+from interlock.capabilities.capability import is_capability, methods
+from interlock.contract.capability_rules import method_problem
+from interlock.contract.dataflow import distances, unwritten_reads
 from interlock.contract.labels import PRESENCE, Control
 from interlock.contract.node import END, Grant, Node, Read, Row, Transition
 from interlock.contract.outcome import Outcome
-from interlock.contract.schema import ValidationError, error_summary, record_validator, strict_validator, structure_validator
+from interlock.contract.schema import ValidationError, error_summary, record_validator, structure_validator
 from interlock.contract.state import Field, State, is_state_class, read_fields, strays
 from interlock.contract.type_hints import (
     Hints,
     alternatives,
-    class_parameter,
     format_type,
     is_assignable,
-    is_generic,
+    is_closed,
     resolve_hints,
     unwrap_annotated,
 )
@@ -34,12 +34,13 @@ __all__ = ["Declaration", "build"]
 
 _GRAPH_NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _LANGGRAPHS_OWN = {"configurable", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
-_RESERVED = {"END", "__start__", "__end__", "end", *_LANGGRAPHS_OWN}  # Mermaid ends a block with 'end'
+# Mermaid ends a block with 'end'.
+_RESERVED = {"END", "__start__", "__end__", "end", *_LANGGRAPHS_OWN}
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A graph as it was written, before anything about it is known to be right."""
+    """The arguments of a Graph, before they are checked."""
 
     name: str
     state: type
@@ -53,7 +54,7 @@ class Declaration:
 
 
 def build(declaration: Declaration) -> tuple[State, dict[str, Node], str]:
-    """Check a declaration and bind it; raise a ContractError with every problem found."""
+    """Check a declaration and build its state and nodes. Raises ContractError with every problem found."""
     return _Builder(declaration).build()
 
 
@@ -91,7 +92,7 @@ class _Builder:
     def _fields(self) -> dict[str, Field]:
         name, state = self.declared.name, self.declared.state
         if not _GRAPH_NAME.fullmatch(name):
-            self.say("bad_name", f"'{name}' is not a name for a graph.", "use letters, digits, '_', '-' and '.'.")
+            self.say("bad_name", f"'{name}' is not a valid name for a graph.", "use letters, digits, '_', '-' and '.'.")
         if not is_state_class(state):
             self.say(
                 "not_a_state",
@@ -140,17 +141,17 @@ class _Builder:
         if found.default is not None:
             self._default(found)
         if found.name in _LANGGRAPHS_OWN:
-            self.say("name_taken", "LangGraph keeps this name for itself.", "rename the field.", field=found.name)
+            self.say("name_taken", "LangGraph reserves this name.", "rename the field.", field=found.name)
         if len(found.reducers) > 1:
             self.say("two_reducers", "it has more than one reducer.", "keep one.", field=found.name)
         if found.reducer is not None and found.default is not None and found.default() != (found.initial and found.initial()):
             self.say(
                 "reducer_default",
-                "a field with a reducer begins as the empty value of its type, so its default would never be seen.",
+                "a field with a reducer starts with the empty value of its type, so its default is never used.",
                 "remove the default.",
                 field=found.name,
             )
-        if Control in found.labels and not _is_closed(found.hint):
+        if Control in found.labels and not is_closed(found.hint):
             self.say(
                 "open_control",
                 f"it is labelled Control but its type '{format_type(found.hint)}' is open.",
@@ -278,17 +279,18 @@ class _Builder:
             )
             return
         for method, run in methods(capability).items():
-            problem = _method_problem(run)
+            problem = method_problem(run)
             if problem is not None:
                 says, fix = problem
                 says = f"method '{method}' of capability '{capability.__name__}' {says}"
                 self.say("bad_capability", says, fix, node=node, field=name)
                 return
-        forbids = [forbidden for forbidden in self.declared.forbids if is_capability(forbidden)]  # what is none is said of the graph
+        # Entries of `forbids` that are not capabilities are reported for the graph.
+        forbids = [forbidden for forbidden in self.declared.forbids if is_capability(forbidden)]
         if any(capability in forbidden.__mro__ or forbidden in capability.__mro__ for forbidden in forbids):
             self.say(
                 "forbidden_capability",
-                f"it is granted '{capability.__name__}', which this graph forbids.",
+                f"it asks for '{capability.__name__}', which this graph forbids.",
                 "remove the parameter, or take the capability out of 'forbids'.",
                 node=node,
                 field=name,
@@ -380,15 +382,15 @@ class _Builder:
 
     def _flow(self, nodes: Mapping[str, Node], entry: str) -> None:
         forward: dict[str, set[str]] = {name: {t for t in bound.targets if t is not None} for name, bound in nodes.items()}
-        for name in nodes.keys() - _distances(forward, [entry]).keys():
-            self.say("unreachable_node", "no way leads to it.", "lead an outcome to it, or remove its row.", node=name)
+        for name in nodes.keys() - distances(forward, [entry]).keys():
+            self.say("unreachable_node", "no path from the entry leads to it.", "lead an outcome to it, or remove its row.", node=name)
         backward: dict[str, set[str]] = {name: set() for name in nodes}
         for name, targets in forward.items():
             for target in targets:
                 backward[target].add(name)
-        to_end = _distances(backward, [name for name, bound in nodes.items() if None in bound.targets])
+        to_end = distances(backward, [name for name, bound in nodes.items() if None in bound.targets])
         for name in nodes.keys() - to_end.keys():
-            self.say("no_way_out", "no way leads from it to END.", "lead one of its outcomes towards END.", node=name)
+            self.say("no_way_out", "no path leads from it to END.", "lead one of its outcomes towards END.", node=name)
         if entry in to_end and self.declared.max_steps < to_end[entry] + 1:
             needed = to_end[entry] + 1
             self.say(
@@ -409,7 +411,7 @@ class _Builder:
             if found.field not in passed:
                 self.say(
                     "read_before_write",
-                    f"it reads '{found.field}', which {_unwritten_on(found.path, nodes, found.node)}.",
+                    f"it reads '{found.field}', which {found.describe(nodes)}.",
                     "write the field on every path to this node, give it a default, name it in 'takes', or allow None for the parameter.",
                     node=found.node,
                     field=found.field,
@@ -423,8 +425,8 @@ class _Builder:
                 self.say("unknown_field", says, _suggest(name, fields, "rename it in 'takes'"), field=name)
         for name in self.declared.takes_from_parent:
             if takes is None or name in takes:
-                says = f"it takes '{name}' from everybody, and from graphs alone."
-                self.say("taken_twice", says, "leave it out of 'takes', or of 'takes_from_parent'.", field=name)
+                says = f"'{name}' is in 'takes' and in 'takes_from_parent'."
+                self.say("taken_twice", says, "remove it from one of them.", field=name)
         if gives is not None and gives not in fields:
             says = f"it gives '{gives}', which is not a field of the state."
             self.say("unknown_field", says, _suggest(gives, fields, "rename it in 'gives'"), field=gives)
@@ -433,49 +435,6 @@ class _Builder:
                 says = f"it forbids '{_name(capability)}', which is not a capability."
                 self.say("unknown_capability", says, "name a Protocol that inherits from interlock.Capability.")
         return tuple(fields) if takes is None else takes
-
-
-def _unwritten_on(path: Path, nodes: Mapping[str, Node], last: str) -> str:
-    """Describe a path as `a -> b -> c`, with the outcome in parentheses where a node has more than one."""
-    if not path:
-        return "has no value when a turn starts"
-    steps = [name if len(nodes[name].transitions) == 1 else f"{name} ({outcome})" for name, outcome in path]
-    return f"no node on the path {' -> '.join([*steps, last])} has written"
-
-
-def _distances(edges: Mapping[str, set[str]], starts: list[str]) -> dict[str, int]:
-    """Return how many edges away each node is that can be reached."""
-    found = dict.fromkeys(starts, 0)
-    queue = list(starts)
-    for name in queue:
-        for target in edges[name]:
-            if target not in found:
-                found[target] = found[name] + 1
-                queue.append(target)
-    return found
-
-
-def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
-    """Say what is wrong with a method of a capability, and what to change."""
-    streams = is_stream(run)
-    if not streams and not inspect.iscoroutinefunction(run):
-        return "is not a coroutine function.", "write 'async def', or return an AsyncIterator: every call passes the gate, which may wait."
-    found = resolve_hints(run)
-    if "return" not in found.resolved:
-        reason = "".join(f": {reason}" for reason in found.failed.values())
-        return f"does not say what it returns{reason}.", "annotate it with a type that resolves: the gate holds every result to it."
-    returned = found.resolved["return"]
-    if is_generic(returned) and class_parameter(found.resolved) is None:
-        return f"returns '{format_type(returned)}', which depends on nothing it is told.", "take the class: 'schema: type[T]'."
-    try:
-        strict_validator(get_args(returned)[0] if streams else returned)
-    except (PydanticSchemaGenerationError, PydanticUserError):
-        return f"returns '{format_type(returned)}', which is not plain data.", "return plain data; keep clients in the adapter."
-    return None
-
-
-def _is_closed(hint: Any) -> bool:
-    return all(get_origin(member) is Literal or member in {bool, type(None)} for member in alternatives(hint))
 
 
 def _has_validators(state: type[BaseModel]) -> bool:

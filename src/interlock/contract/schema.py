@@ -1,6 +1,6 @@
 """Validation and serialization by declared types. This is the only module that works with the schemas of pydantic-core.
 
-A type has several schemas, because the same value is held to different rules in different places:
+A type has several schemas, because different rules apply to the same value in different places:
 
     strict_validator      what a node writes: nothing is converted, records are validated again field by field
     structure_validator   the same without the validators that the type's author added: for defaults

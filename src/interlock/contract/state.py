@@ -1,4 +1,4 @@
-"""The state of a graph: its fields, how they begin, how they change, who may set them from outside."""
+"""The state of a graph: its fields, their initial values and reducers, and which of them callers may set."""
 
 from __future__ import annotations
 
@@ -71,31 +71,31 @@ class Field:
 
     @property
     def declared(self) -> Any:
-        """The type with everything that was said about it."""
+        """The type with all of its metadata."""
         return Annotated[self.hint, *self.metadata] if self.metadata else self.hint
 
     @property
     def annotated(self) -> Any:
-        """The type with its constraints, for validation."""
+        """The type with its constraints but without labels and reducers, for validation."""
         return self.constrain(self.hint)
 
     def constrain(self, hint: Any) -> Any:
-        """Put this field's constraints on a narrower type of the same field."""
+        """Add this field's constraints to a narrower type."""
         kept = tuple(item for item in self.metadata if not isinstance(item, Label) and item not in self.reducers)
         return Annotated[hint, *kept] if kept else hint
 
     @cached_property
     def initial(self) -> Factory | None:
-        """Make what the field holds before anything was written; None where it then has no value.
+        """A function that makes the initial value; None if the field has no value before it is written.
 
-        A field with a reducer begins as the empty value of its type, as in LangGraph.
+        A field with a reducer starts with the empty value of its type, as in LangGraph.
         """
         if self.reducers:
             kind: Any = get_origin(self.hint) or self.hint
             kind = _CONCRETE.get(kind, kind)
             try:
                 kind()
-            except Exception:  # noqa: BLE001 - a type that cannot be made from nothing begins unset
+            except Exception:  # noqa: BLE001 - a type that cannot be created without arguments starts unset
                 return None
             return kind
         if self.default is None and is_assignable(self.hint, None):
@@ -103,7 +103,7 @@ class Field:
         return self.default
 
     def reduce(self, current: Any, update: Any) -> Any:
-        """Put a value that was written together with the one that is there, and hold the sum to the field's type."""
+        """Combine the current value with an update by the reducer, and validate the result."""
         return operator.add(current, update) if self.concatenates else self._reduce(current, update)
 
     def _reduce(self, current: Any, update: Any) -> Any:
@@ -113,16 +113,16 @@ class Field:
         except Exception as error:
             raise ContractViolation(f"The reducer of field '{self.name}' raised {type(error).__name__}.") from error
         if isinstance(made, ValidationError):
-            told = "" if is_secret(self.declared) else f": {error_summary(made)}"
-            raise ContractViolation(f"The reducer of field '{self.name}' made something else{told}.")
+            details = "" if is_secret(self.declared) else f": {error_summary(made)}"
+            raise ContractViolation(f"The reducer of field '{self.name}' returned a value of another type{details}.")
         return made
 
     def reduce_stored(self, current: Any, update: Any) -> Any:
-        """Do the same with what comes from a store, or over a wire."""
+        """Apply the reducer to an update that comes from a store or over the network."""
         return self._reduce(current, self.restore(update))
 
     def restore(self, value: Any) -> Any:
-        """Turn a stored value back into the declared type: a store keeps lists for tuples and dicts for records."""
+        """Convert a stored value to the declared type. A store returns lists for tuples and dicts for records."""
         found = try_validate(self._restore, {self.name: value})
         if isinstance(found, ValidationError):
             secret = frozenset({self.name} if is_secret(self.declared) else ())
@@ -131,14 +131,14 @@ class Field:
 
     @cached_property
     def codec(self) -> Codec[Any]:
-        """Turn the field's values into JSON data and back."""
+        """Converts the field's values to JSON data and back."""
         return Codec(self.annotated)
 
     @cached_property
     def concatenates(self) -> bool:
-        """Whether it is enough that both parts were validated: sequences of any length, put one after the other.
+        """Whether the reducer concatenates sequences of any length. Both parts are valid, so the result is.
 
-        To validate them again with every part would take longer the more there are.
+        Validating the whole sequence with every update would take quadratic time.
         """
         origin, args = get_origin(self.hint), get_args(self.hint)
         is_sequence = origin is list or (origin is tuple and args[-1:] == (Ellipsis,))
@@ -154,7 +154,7 @@ class Field:
 
 
 def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
-    """Read the fields of a state class, and the annotations that do not resolve with the reason."""
+    """Return the fields of a state class, and the annotations that do not resolve with the reasons."""
     found = resolve_hints(state)
     models: dict[str, FieldInfo] = getattr(state, "model_fields", {}) if issubclass(state, BaseModel) else {}
     fields: dict[str, Field] = {}
@@ -171,7 +171,7 @@ def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
 
 
 def strays(state: type[Any], names: Iterable[str]) -> set[str]:
-    """Find what a dataclass annotates without having it as a field."""
+    """Return the annotations of a dataclass that are not fields of it."""
     if is_typeddict(state) or not dataclasses.is_dataclass(state):
         return set()
     return set(names) - {field.name for field in dataclasses.fields(state)}
@@ -212,27 +212,27 @@ class State:
         self.names = frozenset(fields)
         self.reduced = frozenset(name for name, field in fields.items() if field.reducer is not None)
         self.mutable_reduced = frozenset(name for name in self.reduced if not fields[name].concatenates)
-        """The fields whose reducers might change what they are handed."""
+        """The fields whose reducers might modify their arguments."""
         self.secret = frozenset(name for name, field in fields.items() if is_secret(field.declared))
 
     @cached_property
     def classes(self) -> frozenset[type]:
-        """The records and enumerations that the fields may hold: all that a store has to be able to make anew."""
+        """The records and enumerations that the fields can hold, which a store has to be able to create."""
         found = {part for field in self.fields.values() for part in nested_types(field.hint) if inspect.isclass(part)}
         return frozenset(part for part in found if is_record(part) or issubclass(part, enum.Enum))
 
     @cached_property
     def write(self) -> Write:
-        """Write fields of the state as JSON, for whoever listens."""
+        """Serialize fields of the state for events."""
         return json_writer(self.record)
 
     @cached_property
     def record(self) -> Any:
-        """The fields as a TypedDict, any of which may be missing."""
+        """A TypedDict of the fields, any of which may be missing."""
         return make_typed_dict("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
 
     def parse_input(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
-        """Take input from outside, or from a graph that this one is inside: known fields that are open to it, of exactly their types."""
+        """Validate input from a caller or, if `inside`, from the parent graph. Raises InputSchema or InputEncoding."""
         open_to_it = self._open_inside if inside else self._open
         for name in given:
             if name not in open_to_it:
@@ -246,7 +246,7 @@ class State:
         return admitted if self._admits_copies else deep_copy(admitted)
 
     def initial(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:
-        """Return the state that a turn starts from: what is kept of earlier turns, and what comes in."""
+        """Return the state that a turn starts with: the persisted fields, updated with the input."""
         values: Values = dict(kept or {})
         if self.reduced:
             self.apply(values, given)
@@ -255,7 +255,7 @@ class State:
         return values
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> None:
-        """Write an update into the state, through the reducers where there are any."""
+        """Apply an update to the state in place, using the reducers."""
         for name, value in update.items():
             field = self.fields[name]
             if name not in self.reduced or (name not in values and field.initial is None):
@@ -264,7 +264,7 @@ class State:
                 values[name] = field.reduce(values[name] if name in values else cast("Factory", field.initial)(), value)
 
     def with_defaults(self, values: Mapping[str, Any]) -> Values:
-        """Return every field that has a value or a default, in the order of the declaration."""
+        """Return every field that has a value or an initial value, in declaration order."""
         if len(values) == len(self.fields):
             return {name: values[name] for name in self.fields}
         complete: Values = {}
@@ -276,12 +276,12 @@ class State:
         return complete
 
     def restore(self, values: Mapping[str, Any]) -> Values:
-        """Turn stored values back into the declared types: a store keeps lists for tuples and dicts for records."""
+        """Convert stored values to the declared types. A store returns lists for tuples and dicts for records."""
         return {name: self.fields[name].restore(value) for name, value in values.items()}
 
 
 def is_state_class(state: object) -> bool:
-    """Tell whether this can be a state class."""
+    """Return whether an object can be the state class of a graph."""
     return inspect.isclass(state) and is_record(state)
 
 

@@ -1,4 +1,4 @@
-"""The types of fields: resolve annotations, write them, compare them, describe them for the fingerprint."""
+"""Type hints: resolve, compare and format annotations, and describe them for the fingerprint."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ __all__ = [
     "describe",
     "format_type",
     "is_assignable",
+    "is_closed",
     "is_generic",
     "is_record",
     "nested_types",
@@ -44,7 +45,7 @@ class Hints:
 
 
 def resolve_hints(owner: Any) -> Hints:
-    """Resolve each annotation on its own, so that a bad one does not hide the others; class variables do not count."""
+    """Resolve each annotation separately, so that one that fails does not hide the others. Class variables are skipped."""
     resolved: dict[str, Any] = {}
     failed: dict[str, str] = {}
     for holder in reversed(inspect.getmro(owner)) if inspect.isclass(owner) else (owner,):
@@ -52,7 +53,7 @@ def resolve_hints(owner: Any) -> Hints:
         for name, annotation in inspect.get_annotations(holder).items():
             try:
                 hint = _resolve(name, annotation, scope)
-            except Exception as error:  # noqa: BLE001 - an annotation is any expression, it can raise anything
+            except Exception as error:  # noqa: BLE001 - an annotation is an expression that can raise anything
                 failed[name] = f"{annotation!r} does not resolve ({type(error).__name__}: {error})"
                 continue
             if ClassVar not in (hint, get_origin(hint)):
@@ -66,7 +67,7 @@ def _resolve(name: str, annotation: Any, scope: dict[str, Any]) -> Any:
 
 
 def unwrap_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Take `Annotated`, `Required` and type aliases off a hint; return the type and the metadata."""
+    """Remove `Annotated`, `Required` and type aliases from a hint; return the type and the metadata."""
     metadata: tuple[Any, ...] = ()
     while True:
         if isinstance(hint, TypeAliasType):
@@ -81,7 +82,7 @@ def unwrap_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def nested_types(hint: Any, *, inside: tuple[Any, ...] = ()) -> list[Any]:
-    """List a type and every type inside it, those of a record's fields too."""
+    """List a type and every type inside it, including the types of a record's fields."""
     hint, _ = unwrap_annotated(hint)
     if hint in inside or get_origin(hint) is Literal:
         return []
@@ -101,7 +102,7 @@ def alternatives(hint: Any) -> list[Any]:
 
 
 def is_assignable(wide: Any, narrow: Any) -> bool:
-    """Tell whether every value of `narrow` is a value of `wide`, going by the annotations alone."""
+    """Return whether every value of type `narrow` is a value of type `wide`, judging by the annotations alone."""
     return all(any(_is_assignable_member(option, member) for option in alternatives(wide)) for member in alternatives(narrow))
 
 
@@ -115,12 +116,13 @@ def _is_assignable_member(wide: Any, narrow: Any) -> bool:
     if not (inspect.isclass(wide_class) and inspect.isclass(narrow_class)) or len(wide_args) != len(narrow_args):
         return False
     related = wide_class is narrow_class or (bool(wide_args) and issubclass(narrow_class, wide_class))
-    may_narrow = narrow_class is tuple  # nobody can put a wider part into one
+    # A tuple is immutable, so its types may be covariant.
+    may_narrow = narrow_class is tuple
     return related and all(is_assignable(w, n) and (may_narrow or is_assignable(n, w)) for w, n in zip(wide_args, narrow_args, strict=True))
 
 
 def format_type(hint: Any) -> str:
-    """Write a type the way a person would: `str | None`, `list[str]`, `ModelResponse`."""
+    """Format a type for a message: `str | None`, `list[str]`, `ModelResponse`."""
     hint, _ = unwrap_annotated(hint)
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
@@ -136,7 +138,7 @@ def format_type(hint: Any) -> str:
 
 
 def describe(hint: Any, *, inside: tuple[Any, ...] = ()) -> Any:
-    """Describe a type by its structure, as JSON that is equal in every process and differs when the type does."""
+    """Describe the structure of a type as JSON data. It is equal in every process and differs when the type differs."""
     hint, metadata = unwrap_annotated(hint)
     notes = sorted(stable_repr(item) for item in metadata)
     return [_structure(hint, inside), *notes] if notes else _structure(hint, inside)
@@ -162,19 +164,19 @@ def _structure(hint: Any, inside: tuple[Any, ...]) -> Any:
 
 
 def is_record(hint: Any) -> bool:
-    """Tell whether a type has named, typed fields: a TypedDict, a dataclass or a pydantic model."""
+    """Return whether a type has named, typed fields: a TypedDict, a dataclass or a pydantic model."""
     if not inspect.isclass(hint):
         return False
     return is_typeddict(hint) or dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel)
 
 
 def is_named_tuple(hint: Any) -> bool:
-    """Tell whether a type is a tuple with named fields."""
+    """Return whether a type is a tuple with named fields."""
     return hasattr(hint, "_fields") and inspect.isclass(hint) and tuple in hint.__mro__
 
 
 def stable_repr(item: Any) -> str:
-    """Write a piece of metadata or a default the same way in every process."""
+    """Format metadata or a default value identically in every process."""
     if isinstance(item, functools.partial):
         made = cast("functools.partial[Any]", item)
         return f"partial({stable_repr(made.func)}, {stable_repr(made.args)}, {stable_repr(made.keywords)})"
@@ -189,16 +191,21 @@ def stable_repr(item: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(item))
 
 
+def is_closed(hint: Any) -> bool:
+    """Return whether a type has a fixed list of values: a Literal, a bool, None, or a union of them."""
+    return all(get_origin(member) is Literal or member in {bool, type(None)} for member in alternatives(hint))
+
+
 def is_generic(hint: Any) -> bool:
-    """Tell whether a type is open: it has a type variable for a part."""
+    """Return whether a type has a free type variable."""
     return isinstance(hint, TypeVar) or bool(getattr(hint, "__parameters__", ()))
 
 
 def substitute_type(hint: Any, part: Any) -> Any:
-    """Put a class in the place of the type variable of an open type."""
+    """Replace the type variable of a generic type with a class."""
     return part if isinstance(hint, TypeVar) else hint[part]
 
 
 def class_parameter(parameters: Mapping[str, Any]) -> str | None:
-    """Find the parameter that takes the class of what a method is to return: `schema: type[T]`."""
+    """Return the name of the parameter that takes the class to be returned, as in `schema: type[T]`."""
     return next((name for name, hint in parameters.items() if get_origin(hint) is type), None)

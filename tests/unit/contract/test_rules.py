@@ -275,7 +275,10 @@ CASES = [
     Case("unknown_field", lambda: letters(row(finish, Done=END), takes=["txet"]), field="txet", says="takes"),
     Case("unknown_field", lambda: letters(row(finish, Done=END), gives="sise"), field="sise", says="gives"),
     Case(
-        "taken_twice", lambda: letters(row(finish, Done=END), takes=["text"], takes_from_parent=["text"]), field="text", says="graphs alone"
+        "taken_twice",
+        lambda: letters(row(finish, Done=END), takes=["text"], takes_from_parent=["text"]),
+        field="text",
+        says="takes_from_parent",
     ),
     Case("differing_type", alone(reads_as_bytes), "reads_as_bytes", "text", "as 'bytes', but the state has 'str'"),
     Case("differing_type", alone(reads_too_narrow), "reads_too_narrow", "kind", "Literal['short', 'long']"),
@@ -292,7 +295,7 @@ CASES = [
     Case("unknown_capability", lambda: letters(row(finish, Done=END), forbids=[NotACapability]), says="NotACapability"),
     Case("bad_capability", alone(uses_sync), "uses_sync", "sync", "'now' of capability 'Sync'"),
     Case("bad_capability", alone(uses_vague), "uses_vague", "vague", "'now' of capability 'Vague'"),
-    Case("bad_capability", alone(uses_boundless), "uses_boundless", "boundless", "depends on nothing it is told"),
+    Case("bad_capability", alone(uses_boundless), "uses_boundless", "boundless", "whose type variable no parameter determines"),
     Case("bad_capability", alone(uses_unresolved), "uses_unresolved", "unresolved", "Fraction"),
     Case("forbidden_capability", lambda: letters(row(uses_memory, Done=END), forbids=[Memory]), "uses_memory", "memory", "'Memory'"),
     Case("no_outcome", alone(returns_nothing), "returns_nothing"),

@@ -135,7 +135,7 @@ CASES: list[tuple[str, object, str | None, str]] = [
     ("not_data", HoldsClient, "client", "'Client'"),
     ("not_data", HoldsCallable, "by_name", "'dict[str, Client]'"),
     ("two_reducers", TwoReducers, "log", "more than one reducer"),
-    ("reducer_default", UnseenDefault, "log", "never be seen"),
+    ("reducer_default", UnseenDefault, "log", "never used"),
     ("open_control", OpenControl, "step", "'str'"),
     ("open_control", HalfOpenControl, "step", "Literal['a', 'b'] | int"),
     ("state_validators", FieldValidated, None, "'FieldValidated'"),
