@@ -86,7 +86,7 @@ async def adding_twice_changes_once(lab: Lab) -> Finding:
 
 async def raw_writes_are_refused(lab: Lab) -> Finding:
     """Let the model write Cypher."""
-    await lab.observe("Add.", _simple("add_node", label="Task", key="a"), session="raw", **_ALONE)
+    await lab.observe("Add.", _simple("add_node", label="Task", key="a", properties={"status": "open"}), session="raw", **_ALONE)
     for query in RAW:
         for observed in await lab.observe("Do it.", _simple("cypher_query", query=query), *[_query(query)] * 4, session="raw", **_ALONE):
             codes = {failure.error_type for failure in observed.result.state["failures"]}
