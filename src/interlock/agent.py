@@ -31,7 +31,7 @@ class Agent:
     """The graph that each role enters. The key None is for a caller who names no role."""
     reply: Callable[[Mapping[str, Any]], Reply]
     """Makes the reply from the final state."""
-    admit: Callable[[str | Mapping[str, Any], str], Mapping[str, Any]] | None = None
+    parse_input: Callable[[str | Mapping[str, Any], str], Mapping[str, Any]] | None = None
     """Parses text or fields, with the session id, into the input fields. Without it, text becomes the one field that the graph takes."""
     identity: str | None = None
     """The input field that says who calls. It is filled with the principal of a turn, where the caller passes one."""
@@ -51,7 +51,7 @@ class Agent:
     """Whether turns of one session run one after the other."""
     pauses: bool = False
     """Whether a turn may be suspended until a person answers."""
-    keeps: Sequence[str] = ()
+    persists: Sequence[str] = ()
     """The persisted fields: saved when a turn succeeds, and loaded when the next turn of the session starts."""
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
     """Makes the output of a turn that failed, from the state that it reached and the text that its model had streamed."""
@@ -69,10 +69,10 @@ class Agent:
     """The class of the settings that belong to this agent alone."""
 
     def __post_init__(self) -> None:
-        unknown = [(graph, name) for graph in self.entries.values() for name in self.keeps if name not in graph.state.fields]
+        unknown = [(graph, name) for graph in self.entries.values() for name in self.persists if name not in graph.state.fields]
         if unknown:
             fix = "name a field of the state."
             raise ContractError(
-                Problem("unknown_field", f"agent '{self.name}' keeps '{name}', which is no field.", fix, graph.name)
+                Problem("unknown_field", f"agent '{self.name}' persists '{name}', which is no field of the state.", fix, graph.name)
                 for graph, name in unknown
             )

@@ -17,12 +17,12 @@ from interlock.compiler import Compiler
 from interlock.contract import Graph
 from interlock.discovery import AGENTS, agent_of, entry_of, find_graph, load_agent
 from interlock.errors import AgentUnknown, ContractError, RecordInvalid, SettingsInvalid, StateIncompatible, StoreUnavailable
-from interlock.input import check_id, check_session, check_sink, check_text
+from interlock.input import check_id, check_listener, check_session, check_text
 from interlock.providers.resolver import Providers
 from interlock.runner import Runner
 from interlock.runtime.events import EventQueue
 from interlock.runtime.limits import Limits
-from interlock.runtime.observe import LOGGER, Steps, tracing
+from interlock.runtime.observe import LOGGER, EventLog, span_observer
 from interlock.runtime.rate_limits import RateLimits
 from interlock.runtime.recording import Replay, check_path, read_record
 from interlock.runtime.redaction import Redactor
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from interlock.capabilities.graph_store import KeptGraph
     from interlock.capabilities.graph_store import Node as GraphNode
     from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore
-    from interlock.runtime.events import Event, Sink
+    from interlock.runtime.events import Event, Listener
 
 __all__ = ["MAX_EDGES", "Interlock"]
 
@@ -101,7 +101,7 @@ class Interlock:
         role: str | None = None,
         principal: str | None = None,
         turn: str | None = None,
-        on_event: Sink | None = None,
+        on_event: Listener | None = None,
         record: Path | None = None,
     ) -> TurnResult:
         """Run one turn with text, or with the input fields of the graph. `on_event` is called with every event.
@@ -112,16 +112,16 @@ class Interlock:
         """
         if record is not None:
             check_path(record)
-        check_sink(on_event)
+        check_listener(on_event)
         chosen = self._chosen(agent)
         id_ = await self._ids.new() if turn is None else check_id(turn, "turn")
         who = None if principal is None else check_id(principal, "principal")
         request = self._runner.request(chosen, given, turn=id_, session=session, role=role, principal=who)
         ended = await self._end_suspended(chosen, request.session) if request.in_session else None
-        result = await self._runner.run(chosen, request, record=record, sink=on_event)
+        result = await self._runner.run(chosen, request, record=record, listener=on_event)
         if not request.in_session:
             return result
-        result = await self._follow(chosen, result, role=role, principal=who, sink=on_event, record=record)
+        result = await self._follow(chosen, result, role=role, principal=who, listener=on_event, record=record)
         return result if ended is None else replace(result, metadata={**result.metadata, "ended": ended})
 
     async def stream(
@@ -148,24 +148,24 @@ class Interlock:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def answer(self, agent: str | Graph | Agent, text: str, *, session: str, on_event: Sink | None = None) -> TurnResult:
+    async def answer(self, agent: str | Graph | Agent, text: str, *, session: str, on_event: Listener | None = None) -> TurnResult:
         """Resume the suspended turn of a session with a person's answer. Recorded calls are not made again.
 
         Its events start from the beginning of the turn. Where the agent runs another turn after it, the result is that turn's.
         """
-        check_sink(on_event)
+        check_listener(on_event)
         chosen = self._chosen(agent)
         path = self._runner.suspended.find(chosen.name, check_session(session))
         check_text(text, max_bytes=self.settings.max_input_bytes)
         role = read_record(path).header.role
-        result = await self._runner.resume(chosen, path, sink=on_event, answer=text)
-        return await self._follow(chosen, result, role=role, principal=None, sink=on_event)
+        result = await self._runner.resume(chosen, path, listener=on_event, answer=text)
+        return await self._follow(chosen, result, role=role, principal=None, listener=on_event)
 
     async def waiting(self, agent: str | Graph | Agent, *, session: str) -> TurnResult | None:
         """Return the suspended turn of a session, with its question, or None where there is none. No call is made."""
         chosen = self._chosen(agent)
         path = self._runner.suspended.path(chosen.name, check_session(session))
-        return None if path is None else await self._runner.resume(chosen, path, sink=None)
+        return None if path is None else await self._runner.resume(chosen, path, listener=None)
 
     async def abort(self, agent: str | Graph | Agent, *, session: str) -> TurnResult | None:
         """End the suspended turn of a session.
@@ -177,7 +177,7 @@ class Interlock:
         path = self._runner.suspended.find(chosen.name, check_session(session))
         if chosen.abort is not None:
             try:
-                result = await self._runner.resume(chosen, path, sink=None, answer=chosen.abort)
+                result = await self._runner.resume(chosen, path, listener=None, answer=chosen.abort)
             except (RecordInvalid, StateIncompatible) as error:
                 LOGGER.warning("a suspended turn is given up", extra={"fields": {"agent": chosen.name, "cause": error.code}})
             else:
@@ -187,18 +187,18 @@ class Interlock:
         self._runner.suspended.drop(chosen.name, session)
         return None
 
-    async def resume(self, path: Path, *, graph: Graph | Agent | None = None, on_event: Sink | None = None) -> TurnResult:
+    async def resume(self, path: Path, *, graph: Graph | Agent | None = None, on_event: Listener | None = None) -> TurnResult:
         """Resume a recorded turn that was interrupted. Recorded calls are not made again."""
-        check_sink(on_event)
-        return await self._runner.resume(self._recorded(path, graph), path, sink=on_event)
+        check_listener(on_event)
+        return await self._runner.resume(self._recorded(path, graph), path, listener=on_event)
 
-    async def replay(self, path: Path, *, graph: Graph | Agent | None = None, on_event: Sink | None = None) -> Replay:
+    async def replay(self, path: Path, *, graph: Graph | Agent | None = None, on_event: Listener | None = None) -> Replay:
         """Replay a recorded turn without calling any adapter, and compare it with the record.
 
         An agent of your own, or a graph, has to be passed; an installed agent is found by its name.
         """
-        check_sink(on_event)
-        return await self._runner.replay(self._recorded(path, graph), path, sink=on_event)
+        check_listener(on_event)
+        return await self._runner.replay(self._recorded(path, graph), path, listener=on_event)
 
     def graph(self, name: str) -> Graph:
         """Return a graph by its name."""
@@ -214,7 +214,7 @@ class Interlock:
             chosen = self._chosen(agent)
             graph = entry_of(chosen, None)
         # A bare graph does not declare persisted fields, so all of its state stays on a thread, as with any LangGraph graph.
-        persisted = graph.state.names if isinstance(agent, Graph) else {*chosen.keeps, *graph.state.takes} & graph.state.names
+        persisted = graph.state.names if isinstance(agent, Graph) else {*chosen.persists, *graph.state.takes} & graph.state.names
         return self._compiler.export(chosen, graph, checkpointer=checkpointer, store=store, persisted=persisted)
 
     async def property_graph(self, session: str, *, limit: int = 100) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
@@ -272,7 +272,7 @@ class Interlock:
         *,
         role: str | None,
         principal: str | None,
-        sink: Sink | None,
+        listener: Listener | None,
         record: Path | None = None,
     ) -> TurnResult:
         """Run the turns that an agent starts after a successful one. The session's next turn continues where there are too many."""
@@ -282,13 +282,13 @@ class Interlock:
                 break
             request = self._runner.request(agent, given, turn=await self._ids.new(), session=result.session, role=role, principal=principal)
             beside = None if record is None else record.with_name(f"{record.stem}.{number}{record.suffix}")
-            result = await self._runner.run(agent, request, record=beside, sink=sink)
+            result = await self._runner.run(agent, request, record=beside, listener=listener)
         return result
 
     def _turn_options(self) -> TurnOptions:
         """Return the options of a new turn, with its observers: OpenTelemetry and logging can be set up at any time."""
-        spans = tracing()
+        spans = span_observer()
         observers = () if spans is None else (spans,)
         if LOGGER.isEnabledFor(logging.DEBUG):
-            observers = (*observers, Steps())
-        return replace(self._options, watchers=observers) if observers else self._options
+            observers = (*observers, EventLog())
+        return replace(self._options, observers=observers) if observers else self._options

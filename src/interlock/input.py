@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge
 
-__all__ = ["MAX_DEPTH", "MAX_PARTS", "check_characters", "check_id", "check_session", "check_sink", "check_size", "check_text"]
+__all__ = ["MAX_DEPTH", "MAX_PARTS", "check_characters", "check_id", "check_listener", "check_session", "check_size", "check_text"]
 
 MAX_DEPTH = 100
 """How deep the values of an input may be nested."""
@@ -83,10 +83,10 @@ def _parts(value: Any) -> list[Any]:
     return []
 
 
-def check_sink(sink: object) -> None:
+def check_listener(listener: object) -> None:
     """Refuse a listener that is not callable."""
-    if sink is not None and not callable(sink):
-        raise InputSchema(f"'on_event' is a '{type(sink).__name__}', which cannot be called with an event.")
+    if listener is not None and not callable(listener):
+        raise InputSchema(f"'on_event' is a '{type(listener).__name__}', which cannot be called with an event.")
 
 
 def check_id(id_: str, kind: str) -> str:

@@ -38,7 +38,7 @@ from interlock.settings import Settings
 from interlock.suspended import SuspendedTurns
 
 if TYPE_CHECKING:
-    from interlock.runtime.events import Event, Sink
+    from interlock.runtime.events import Event, Listener
 
 __all__ = ["Runner"]
 
@@ -69,9 +69,9 @@ class Runner:
             graph = entry_of(agent, role)
             session = turn if session is None else check_session(session)
             given = self._checked(given, may_be_empty=agent.answers_empty)
-            fields = agent.admit(given, session) if agent.admit is not None else _fields(graph, given)
+            fields = agent.parse_input(given, session) if agent.parse_input is not None else _fields(graph, given)
             values = graph.state.parse_input(_identified(agent, fields, given, principal))
-            missing = next((name for name in graph.needs if name not in values and name not in agent.keeps), None)
+            missing = next((name for name in graph.needs if name not in values and name not in agent.persists), None)
             if missing is not None:
                 raise InputSchema(f"Field '{missing}' is missing. Fix: pass it; graph '{graph.name}' cannot begin without it.")
             _check_steps(agent, self._settings.max_steps)
@@ -85,43 +85,47 @@ class Runner:
             return request
         raise refusal
 
-    async def run(self, agent: Agent, request: TurnRequest, *, record: Path | None, sink: Sink | None) -> TurnResult:
+    async def run(self, agent: Agent, request: TurnRequest, *, record: Path | None, listener: Listener | None) -> TurnResult:
         """Run a turn, after the other turns of its session."""
         compiled = self._compiler.compile(agent, request.graph)
         async with self._lock(request):
             if request.pauses:
-                return await self._run_suspendable(request, compiled, record, sink)
+                return await self._run_suspendable(request, compiled, record, listener)
             if record is not None:
-                return await self._run_recorded(request, compiled, record, sink, full=True)
-            return await Turn(request, compiled.gate, options=self._options(), sink=sink).run(compiled.compiled)
+                return await self._run_recorded(request, compiled, record, listener, full=True)
+            return await Turn(request, compiled.gate, options=self._options(), listener=listener).run(compiled.compiled)
 
-    async def _run_suspendable(self, request: TurnRequest, compiled: CompiledGraph, record: Path | None, sink: Sink | None) -> TurnResult:
+    async def _run_suspendable(
+        self, request: TurnRequest, compiled: CompiledGraph, record: Path | None, listener: Listener | None
+    ) -> TurnResult:
         new = self.suspended.begin(request.agent, request.session)
         path, waits = record or new, False
         try:
-            result = await self._run_recorded(request, compiled, path, sink, full=record is not None)
+            result = await self._run_recorded(request, compiled, path, listener, full=record is not None)
             waits = result.status == "waiting"
             return result
         finally:
             self.suspended.keep_or_delete(path, request.agent, request.session, waits=waits)
 
     async def _run_recorded(
-        self, request: TurnRequest, compiled: CompiledGraph, path: Path, sink: Sink | None, *, full: bool
+        self, request: TurnRequest, compiled: CompiledGraph, path: Path, listener: Listener | None, *, full: bool
     ) -> TurnResult:
         options = self._options()
         header = Header.of(request, compiled.gate.fingerprint, options.limits, self._settings.redact)
         with RecordFile.create(path, header) as file:
-            return await self._record(request, compiled, file, Journal(request.turn, store=file), sink=sink, full=full)
+            return await self._record(request, compiled, file, Journal(request.turn, store=file), listener=listener, full=full)
 
     async def _record(
-        self, request: TurnRequest, compiled: CompiledGraph, file: RecordFile, journal: Journal, *, sink: Sink | None, full: bool
+        self, request: TurnRequest, compiled: CompiledGraph, file: RecordFile, journal: Journal, *, listener: Listener | None, full: bool
     ) -> TurnResult:
         """Run a turn with recording. Unless `full`, record only what is needed to resume it.
 
         A turn whose journal failed gets no footer, so it can be resumed.
         """
         events: list[Event] = []
-        turn = Turn(request, compiled.gate, options=self._options(), sink=_recording(events, sink) if full else sink, journal=journal)
+        turn = Turn(
+            request, compiled.gate, options=self._options(), listener=_recording(events, listener) if full else listener, journal=journal
+        )
         try:
             result = await turn.run(compiled.compiled)
         except asyncio.CancelledError:
@@ -133,7 +137,7 @@ class Runner:
             await file.end(vars(Footer.of(result, events)))
         return result
 
-    async def resume(self, agent: Agent, path: Path, *, sink: Sink | None, answer: str | None = None) -> TurnResult:
+    async def resume(self, agent: Agent, path: Path, *, listener: Listener | None, answer: str | None = None) -> TurnResult:
         """Resume a recorded turn, with a person's answer where it waits for one. Recorded calls are not made again."""
         record = read_record(path)
         if record.footer is not None:
@@ -152,13 +156,13 @@ class Runner:
                     raise RecordInvalid(f"Another process has resumed the turn in '{path}'.")
                 entries = record.entries if answer is None else await _write_answer(file, record, answer)
                 journal = Journal(request.turn, entries=entries, store=file)
-                result = await self._record(request, compiled, file, journal, sink=sink, full=not self.suspended.is_own(path))
+                result = await self._record(request, compiled, file, journal, listener=listener, full=not self.suspended.is_own(path))
                 if request.pauses and journal.failure is None:
                     # While the file is still locked, so that no other process resumes the turn.
                     self.suspended.keep_or_delete(path, request.agent, request.session, waits=result.status == "waiting")
             return result
 
-    async def replay(self, agent: Agent, path: Path, *, sink: Sink | None) -> Replay:
+    async def replay(self, agent: Agent, path: Path, *, listener: Listener | None) -> Replay:
         """Run a recorded turn again with its journal: no adapter is called. Return how the result differs."""
         record = read_record(path)
         if record.footer is None:
@@ -174,7 +178,7 @@ class Runner:
         )
         events: list[Event] = []
         journal = Journal(request.turn, entries=record.entries, complete=True)
-        turn = Turn(request, compiled.gate, options=options, sink=_recording(events, sink), journal=journal)
+        turn = Turn(request, compiled.gate, options=options, listener=_recording(events, listener), journal=journal)
         result = await turn.run(compiled.compiled)
         found = differences(record, compiled.gate.fingerprint, Footer.of(result, events), journal.unused)
         return Replay(record=record, result=result, differences=tuple(found))
@@ -190,10 +194,10 @@ class Runner:
         return lock
 
     def _session_state(self, agent: Agent, request: TurnRequest, gate: Gate, *, for_replay: bool = False) -> SessionState | None:
-        if not agent.keeps:
+        if not agent.persists:
             return None
         store = None if for_replay else self._providers.session_state(request.graph, gate.fingerprint)
-        return SessionState(request.graph, agent.keeps, store, session=request.session, turn=request.turn)
+        return SessionState(request.graph, agent.persists, store, session=request.session, turn=request.turn)
 
     def _checked(self, given: str | Mapping[str, Any], *, may_be_empty: bool) -> str | Mapping[str, Any]:
         """Return an input within the size limit, of valid characters."""
@@ -284,12 +288,12 @@ def _check_not_cancelled(path: Path, footer: Footer) -> None:
         raise TurnCancelled(f"The turn in '{path}' was cancelled, so it has no end to come to. Fix: run it again, with a new record.")
 
 
-def _recording(events: list[Event], sink: Sink | None) -> Sink:
+def _recording(events: list[Event], listener: Listener | None) -> Listener:
     """Return a listener that keeps events for the record and passes them on."""
 
     def record(event: Event) -> None:
         events.append(event)
-        if sink is not None:
-            sink(copy.deepcopy(event))
+        if listener is not None:
+            listener(copy.deepcopy(event))
 
     return record

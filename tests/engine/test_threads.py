@@ -70,7 +70,7 @@ def replied(state: Mapping[str, Any]) -> Reply:
     return Reply(output=state["answer"])
 
 
-agent = Agent(name="talk", summary="", graphs=(talk,), entries={None: talk}, reply=replied, keeps=("heard", "topic"))
+agent = Agent(name="talk", summary="", graphs=(talk,), entries={None: talk}, reply=replied, persists=("heard", "topic"))
 
 
 def driven(agent: Agent | Graph) -> Any:

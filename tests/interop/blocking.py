@@ -48,7 +48,7 @@ class Driven:
     async def run(self, agent: Any, given: Any, *, session: str | None = None, role: str | None = None, on_event: Any = None) -> Any:
         del on_event
         chosen = load_agent(agent)
-        admitted = given if chosen.admit is None else chosen.admit(given, cast("str", session))
+        admitted = given if chosen.parse_input is None else chosen.parse_input(given, cast("str", session))
         if isinstance(admitted, str):
             admitted = {entry_of(chosen, role).state.takes[0]: admitted}
         await self._drive(chosen, role, session, admitted)

@@ -12,7 +12,7 @@ from interlock import Interlock, Settings, TurnResult
 from interlock.capabilities import Clock, Ids, Model
 from interlock.engine import EngineName
 from interlock.errors import ToolUnavailable
-from interlock.runtime.events import Event, Sink
+from interlock.runtime.events import Event, Listener
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
 from tests.support.passing import run_out
 
@@ -59,7 +59,7 @@ async def take(
     text: str | Mapping[str, Any],
     *replies: Scripted,
     session: str = "s",
-    on_event: Sink | None = None,
+    on_event: Listener | None = None,
     grants: Mapping[type, object] | None = None,
     **settings: Any,
 ) -> TurnResult:

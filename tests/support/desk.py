@@ -16,7 +16,7 @@ from interlock import Interlock, Settings, TurnResult
 from interlock.adapters.stores.valkey import EmbeddedValkey
 from interlock.capabilities import Clock, Ids, Message, Model, ModelReply, Tool, ToolCall
 from interlock.engine import EngineName
-from interlock.runtime.events import Sink
+from interlock.runtime.events import Listener
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel, SwitchedModel
 
 NUMBERS = itertools.count(1)
@@ -169,7 +169,7 @@ async def take(
     *replies: Scripted,
     session: str | None = None,
     grants: Mapping[type, object] | None = None,
-    on_event: Sink | None = None,
+    on_event: Listener | None = None,
     **settings: Any,
 ) -> TurnResult:
     """Take one turn: by a script, by the model that is granted, or by the rules of the desk."""

@@ -27,6 +27,6 @@ graph = Graph("saying", state=State, entry=say, nodes=[node(say, goes={Done: END
 
 def test_an_agent_that_keeps_what_is_no_field_is_not_made():
     with pytest.raises(ContractError) as caught:
-        Agent(name="a", summary="", graphs=(graph,), entries={None: graph}, reply=lambda _: Reply(), keeps=("said", "sayd"))
+        Agent(name="a", summary="", graphs=(graph,), entries={None: graph}, reply=lambda _: Reply(), persists=("said", "sayd"))
     assert [problem.rule for problem in caught.value.problems] == ["unknown_field"]
     assert "'sayd'" in str(caught.value)

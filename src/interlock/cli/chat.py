@@ -26,7 +26,7 @@ from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, Mode
 from interlock.contract.schema import to_json
 from interlock.discovery import entry_of, load_agent
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
-from interlock.runtime.events import Event, Sink
+from interlock.runtime.events import Event, Listener
 from interlock.runtime.turn import TurnResult
 
 __all__ = ["chat"]
@@ -167,7 +167,7 @@ class Chat:
         else:
             self._show(result, live)
 
-    async def _taken(self, text: str, hear: Sink) -> TurnResult | None:
+    async def _taken(self, text: str, hear: Listener) -> TurnResult | None:
         """Take a turn, or go on with the one that waits where this is an answer to it."""
         last = self._last
         if last is not None and last.status == "waiting" and is_answer(text, last):

@@ -10,7 +10,7 @@ from interlock.capabilities import Question
 from interlock.cli.screen import print_error, safe
 from interlock.contract import Graph
 from interlock.errors import RecordInvalid, StateIncompatible
-from interlock.runtime.events import Sink
+from interlock.runtime.events import Listener
 from interlock.runtime.turn import TurnResult
 
 __all__ = ["ABORT", "GIVEN_UP", "Waiting", "is_answer", "options_of"]
@@ -39,7 +39,7 @@ class Waiting:
         print_error(f"{fault.code}: {safe(fault.message)} A new input, or '{ABORT}', ends the turn that waits.")
         return None
 
-    async def answer(self, text: str, told: Sink | None) -> TurnResult | None:
+    async def answer(self, text: str, told: Listener | None) -> TurnResult | None:
         """Answer the turn that waits; 'abort' gives it up, and is None where the agent has nothing to say to that."""
         session = str(self._session)
         if text.casefold().strip(" .!") == ABORT:

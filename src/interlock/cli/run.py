@@ -26,7 +26,7 @@ from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, Mode
 from interlock.contract import Graph
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
 from interlock.media import sniff
-from interlock.runtime.events import Event, Sink
+from interlock.runtime.events import Event, Listener
 from interlock.runtime.limits import TurnUsage
 from interlock.runtime.turn import TurnResult
 
@@ -97,7 +97,7 @@ class _Given:
     limit: int
 
     async def taken(
-        self, app: Interlock, agent: str | Graph | Agent, told: Sink | None, live: Live | None, *, is_quiet: bool
+        self, app: Interlock, agent: str | Graph | Agent, told: Listener | None, live: Live | None, *, is_quiet: bool
     ) -> TurnResult | None:
         """Take the turn. Where the session waits for a person, its question is shown first, and a text may be the answer to it."""
         waits = Waiting(app, agent, self.session)

@@ -22,7 +22,7 @@ from interlock.capabilities.tools import ToolRequest
 from interlock.contract.schema import Write, json_writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
-__all__ = ["Event", "EventQueue", "Events", "Run", "Sink", "Watcher", "hide"]
+__all__ = ["Event", "EventEmitter", "EventQueue", "Listener", "Observer", "Run", "hide"]
 
 
 class Event(TypedDict):
@@ -39,13 +39,13 @@ class Event(TypedDict):
 
 _WRITE_CHUNK = json_writer(Chunk)
 
-Sink: TypeAlias = Callable[[Event], None]
+Listener: TypeAlias = Callable[[Event], None]
 
 
-class Watcher(Protocol):
+class Observer(Protocol):
     """An observer inside the runtime, such as tracing. It also gets the events of capability calls that a listener does not get."""
 
-    def see(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Handle an event."""
         ...
 
@@ -79,7 +79,7 @@ class Run:
     _hid = False
 
     def __init__(
-        self, events: Events, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any], *, public: bool = True
+        self, events: EventEmitter, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any], *, public: bool = True
     ) -> None:
         self.events = events
         self._events_of = event_names(kind)
@@ -145,9 +145,9 @@ class Run:
         """Emit the end event with the result."""
         if self._text is not None:
             self._flush()
-        self.end_plain(self.events.redactor.to_json(result, write))
+        self.end_redacted(self.events.redactor.to_json(result, write))
 
-    def end_plain(self, result: Any) -> None:
+    def end_redacted(self, result: Any) -> None:
         """Emit the end event with a result that is JSON data and has been redacted."""
         self.has_ended = True
         self._emit(self._events_of.end, self._name, {"output": result})
@@ -165,8 +165,8 @@ class Run:
         self.error("cancelled", "The turn was cancelled.")
 
     def call(self, kind: str | None, name: str) -> Run | None:
-        """Create the run of a capability call. Without a kind only watchers get its events; without them there is no run."""
-        if kind is None and not self.events.watchers:
+        """Create the run of a capability call. Without a kind only observers get its events; without them there is no run."""
+        if kind is None and not self.events.observers:
             return None
         return Run(self.events, kind or "capability", name, [*self.parents, self.run_id], self._metadata, public=kind is not None)
 
@@ -195,17 +195,17 @@ class Run:
         self.events.emit(event, public=self._public)
 
 
-class Events:
-    """Emits the events of one turn to its listener and to the watchers of the runtime. Neither can disturb the turn."""
+class EventEmitter:
+    """Emits the events of one turn to its listener and to the observers of the runtime. Neither can disturb the turn."""
 
-    def __init__(self, turn: str, *, sink: Sink | None, watchers: Sequence[Watcher] = (), redactor: Redactor) -> None:
+    def __init__(self, turn: str, *, listener: Listener | None, observers: Sequence[Observer] = (), redactor: Redactor) -> None:
         digits = hashlib.sha256(turn.encode("utf-8", "surrogatepass")).hexdigest()
         self._prefix = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
         self._runs = self._hidden_runs = self._sequence = 0
-        self._sink = sink
-        self.watchers = watchers
+        self._listener = listener
+        self.observers = observers
         self.redactor = redactor
-        self.broken: Exception | None = None
+        self.listener_error: Exception | None = None
         """What the listener raised. It gets no more events after that."""
 
     def turn(self, name: str, metadata: Mapping[str, Any]) -> Run:
@@ -213,7 +213,7 @@ class Events:
         return Run(self, "chain", name, [], self.redactor.data(dict(metadata)))
 
     def next_run_id(self, *, public: bool) -> str:
-        """Return a new run id. Runs that only watchers see are counted apart, so that the other ids do not depend on them."""
+        """Return a new run id. Runs that only observers see are counted apart, so that the other ids do not depend on them."""
         if public:
             self._runs += 1
             return f"{self._prefix}{self._runs:012x}"
@@ -221,20 +221,20 @@ class Events:
         return f"{self._prefix}f{self._hidden_runs:011x}"
 
     def emit(self, event: Event, *, public: bool) -> None:
-        """Pass an event on. A public event gets the next sequence number; other events go to the watchers only, unnumbered."""
+        """Pass an event on. A public event gets the next sequence number; other events go to the observers only, unnumbered."""
         if public:
             self._sequence += 1
             event["metadata"]["sequence"] = self._sequence
-        for watcher in self.watchers:
+        for observer in self.observers:
             # A trace or a log line that cannot be written must not end the turn.
             with suppress(Exception):
-                watcher.see(event)
-        if self._sink is None or not public or self.broken is not None:
+                observer.on_event(event)
+        if self._listener is None or not public or self.listener_error is not None:
             return
         try:
-            self._sink(event)
+            self._listener(event)
         except Exception as error:  # noqa: BLE001 - it is raised to the listener's owner when the turn has ended
-            self.broken = error
+            self.listener_error = error
 
 
 class EventQueue:

@@ -10,23 +10,23 @@ import time
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from interlock.runtime.events import Event, Watcher
+from interlock.runtime.events import Event, Observer
 from interlock.runtime.redaction import Redactor
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-__all__ = ["LOGGER", "LogFormatter", "Spans", "Steps", "configure_logging", "printable", "tracing"]
+__all__ = ["LOGGER", "EventLog", "LogFormatter", "Spans", "configure_logging", "printable", "span_observer"]
 
 LOGGER = logging.getLogger("interlock")
 # A library writes no log until its application configures logging.
 LOGGER.addHandler(logging.NullHandler())
 
 
-class Steps:
+class EventLog:
     """Logs every node and every capability call at level `debug`."""
 
-    def see(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Log an event."""
         # Only the data of an error event has a known shape: a node's own event may have any keys.
         is_error = event["event"].endswith("_error")
@@ -80,8 +80,8 @@ def configure_logging(level: str, redactor: Redactor) -> None:
     logging.basicConfig(level=max(logging.WARNING, LOGGER.level), handlers=[handler], force=True)
 
 
-def tracing() -> Watcher | None:
-    """Return a watcher that makes spans, or None where OpenTelemetry is not configured. It is not imported then."""
+def span_observer() -> Observer | None:
+    """Return an observer that makes spans, or None where OpenTelemetry is not configured. It is not imported then."""
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider):
         return None
@@ -99,7 +99,7 @@ class Spans:
         self._tracer = trace.get_tracer("interlock")
         self._open: dict[str, tuple[Span, Any, Any]] = {}
 
-    def see(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Start or end a span."""
         kind, _, moment = event["event"].removeprefix("on_").rpartition("_")
         if moment == "start":

@@ -12,7 +12,7 @@ from interlock.contract.node import Node, StepResult
 from interlock.errors import InputError, InputSchema, PersonAwaited
 from interlock.input import check_text
 from interlock.reply import Reply
-from interlock.runtime.events import Sink
+from interlock.runtime.events import Listener
 from interlock.runtime.gate import Gate
 from interlock.runtime.journal import Entry, Journal, MemoryJournal
 from interlock.runtime.redaction import Redactor
@@ -48,11 +48,11 @@ class Standalone:
         self._options = options
         self._max_answer_bytes = max_answer_bytes
 
-    async def run_node(self, node: Node, state: Mapping[str, Any], sink: Sink | None, pause: Pause) -> StepResult:
+    async def run_node(self, node: Node, state: Mapping[str, Any], listener: Listener | None, pause: Pause) -> StepResult:
         """Run one node. Raises PersonAwaited where it waits for a person; its journal is then stored for its next run."""
         options = self._options()
         if node.name not in self._gate.asking:
-            return await self._run(node, state, sink, options, None)
+            return await self._run(node, state, listener, options, None)
         entries: list[Entry] = []
         for call in await pause.load():
             entry = dataclasses.replace(Entry(**call["entry"]), told=tuple(call["entry"]["told"]))
@@ -61,7 +61,7 @@ class Standalone:
             store = MemoryJournal()
             await store.claim(_ID, 0)
             try:
-                return await self._run(node, state, sink, options, Journal(_ID, entries=entries, store=store))
+                return await self._run(node, state, listener, options, Journal(_ID, entries=entries, store=store))
             except PersonAwaited:
                 made = store.turns[_ID].entries
                 if not any(entry.question for entry in made):
@@ -72,9 +72,9 @@ class Standalone:
                 entries += [self._answered(entry, shown, pause) for entry, shown in zip(made, asked, strict=True)]
 
     async def _run(
-        self, node: Node, state: Mapping[str, Any], sink: Sink | None, options: TurnOptions, journal: Journal | None
+        self, node: Node, state: Mapping[str, Any], listener: Listener | None, options: TurnOptions, journal: Journal | None
     ) -> StepResult:
-        turn = Turn(self._request, self._gate, options=options, sink=sink, journal=journal)
+        turn = Turn(self._request, self._gate, options=options, listener=listener, journal=journal)
         try:
             return await turn.graph_run.run_node(node, state)
         finally:

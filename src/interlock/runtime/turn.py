@@ -26,7 +26,7 @@ from interlock.errors import ContractViolation, InterlockError, Internal, Journa
 from interlock.reply import Fault, Reply, Status
 from interlock.runtime.context import TurnContext
 from interlock.runtime.deadlines import Deadline, Deadlines
-from interlock.runtime.events import Events, Run, Sink, Watcher, hide
+from interlock.runtime.events import EventEmitter, Listener, Observer, Run, hide
 from interlock.runtime.gate import Gate
 from interlock.runtime.journal import Journal
 from interlock.runtime.limits import GRACE, Budget, Limits, TimeRanOut, TurnUsage
@@ -88,7 +88,7 @@ class TurnOptions:
 
     limits: Limits = field(default_factory=Limits)
     redactor: Redactor = field(default_factory=Redactor)
-    watchers: Sequence[Watcher] = ()
+    observers: Sequence[Observer] = ()
     rate_limits: RateLimits | None = None
     time_ran_out: TimeRanOut | None = None
     """For a replay, in which recorded results come at once: when the recorded turn ran out of time, if it did."""
@@ -119,7 +119,7 @@ class Turn:
     """One input to one reply."""
 
     def __init__(
-        self, request: TurnRequest, gate: Gate, *, options: TurnOptions, sink: Sink | None = None, journal: Journal | None = None
+        self, request: TurnRequest, gate: Gate, *, options: TurnOptions, listener: Listener | None = None, journal: Journal | None = None
     ) -> None:
         self._request = request
         self._graph = graph = request.graph
@@ -136,10 +136,10 @@ class Turn:
         )
         self._loaded: Values = {}
         self.graph_run = GraphRun(graph, gate, context, request.given)
-        self._events: Events | None = None
+        self._events: EventEmitter | None = None
         self._run: Run | None = None
-        if sink is not None or options.watchers:
-            self._events = Events(request.turn, sink=sink, watchers=options.watchers, redactor=context.redactor)
+        if listener is not None or options.observers:
+            self._events = EventEmitter(request.turn, listener=listener, observers=options.observers, redactor=context.redactor)
             self._run = self._events.turn(graph.name, {"agent": request.agent, "session": request.session, "turn": request.turn})
             self.graph_run.emit_inside(self._run)
 
@@ -161,9 +161,9 @@ class Turn:
             raise
         self._log(result)
         if self._run is not None:
-            self._run.end_plain(result.readable(self._context.redactor.to_json(result.shown(), _result_writer(self._graph))))
-        if self._events is not None and self._events.broken is not None:
-            raise self._events.broken
+            self._run.end_redacted(result.readable(self._context.redactor.to_json(result.shown(), _result_writer(self._graph))))
+        if self._events is not None and self._events.listener_error is not None:
+            raise self._events.listener_error
         return result
 
     def cancelled(self) -> TurnResult:

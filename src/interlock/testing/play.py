@@ -11,7 +11,7 @@ from interlock.capabilities.graph_store import Edge, Node
 from interlock.capabilities.model import Model
 from interlock.contract import Graph
 from interlock.errors import InputError
-from interlock.runtime.events import Event, Sink
+from interlock.runtime.events import Event, Listener
 from interlock.runtime.turn import TurnResult
 from interlock.testing.played import Played, as_graph
 from interlock.testing.scenes import Graphed, Kind, Scene, Turn
@@ -30,12 +30,12 @@ class App(Protocol):
         *,
         session: str | None = None,
         role: str | None = None,
-        on_event: Sink | None = None,
+        on_event: Listener | None = None,
     ) -> TurnResult:
         """Take a turn."""
         ...
 
-    async def answer(self, agent: str | Graph, text: str, *, session: str, on_event: Sink | None = None) -> TurnResult:
+    async def answer(self, agent: str | Graph, text: str, *, session: str, on_event: Listener | None = None) -> TurnResult:
         """Go on with a turn that waits for a person."""
         ...
 
@@ -91,7 +91,7 @@ class Play:
         """Take all turns, also after one that is not as expected."""
         return [await self.take(turn) for turn in self._scene.turns]
 
-    async def take(self, turn: Turn, *, on_event: Sink | None = None) -> Played:
+    async def take(self, turn: Turn, *, on_event: Listener | None = None) -> Played:
         """Take a turn. What it comes to can be compared with what is expected of it."""
         if turn.restart:
             await self._stage.close()
@@ -121,7 +121,7 @@ class Play:
             graph=await self._graph(app, turn),
         )
 
-    async def _run(self, app: App, turn: Turn, hear: Sink) -> TurnResult:
+    async def _run(self, app: App, turn: Turn, hear: Listener) -> TurnResult:
         session = self._session_of(turn)
         if turn.answer is not None:
             return await app.answer(self._agent, turn.answer, session=session, on_event=hear)

@@ -35,7 +35,7 @@ class Observed:
     result: TurnResult
     events: Sequence[Event]
 
-    def told(self, kind: str) -> Sequence[Event]:
+    def emitted(self, kind: str) -> Sequence[Event]:
         """Return the events of a kind, such as `on_tool_start`."""
         return [event for event in self.events if event["event"] == kind]
 

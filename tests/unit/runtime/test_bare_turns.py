@@ -60,8 +60,8 @@ def replied(state: Mapping[str, Any]) -> Reply:
 
 async def take(run: Any, gate: Gate, *, journal: Journal | None = None, events: list[Event] | None = None) -> TurnResult:
     request = TurnRequest(agent="talk", graph=graph(run), role=None, session="s", turn="t", given={"text": "x"}, reply=replied)
-    sink = None if events is None else events.append
-    return await Turn(request, gate, options=TurnOptions(), sink=sink, journal=journal).run(DirectGraph(request.graph))
+    listener = None if events is None else events.append
+    return await Turn(request, gate, options=TurnOptions(), listener=listener, journal=journal).run(DirectGraph(request.graph))
 
 
 async def test_a_gate_without_grants_lets_nothing_out():

@@ -17,7 +17,7 @@ from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
 from interlock.reply import Reply
-from interlock.runtime.events import Event, Events, Run
+from interlock.runtime.events import Event, EventEmitter, Run
 from interlock.runtime.redaction import Redactor
 from interlock.testing import CountingIds, ScriptedModel
 
@@ -178,7 +178,7 @@ async def test_run_ids_repeat_when_the_turn_id_repeats_and_only_then(engine: Eng
 
 @given(turns=st.lists(st.text(), min_size=2, max_size=2, unique=True), runs=st.integers(min_value=1, max_value=20))
 def test_run_ids_are_never_shared_by_two_runs(turns: list[str], runs: int):
-    streams = [Events(turn, sink=None, redactor=Redactor()) for turn in turns]
+    streams = [EventEmitter(turn, listener=None, redactor=Redactor()) for turn in turns]
     made = [Run(events, "chain", "x", [], {}, public=public).run_id for events in streams for public in (True, False) for _ in range(runs)]
     assert len(set(made)) == 4 * runs
 
@@ -233,7 +233,7 @@ async def test_a_node_that_cannot_be_handed_its_fields_starts_before_it_fails(en
     rows = [node(gather, goes={Gathered: read_unset}), node(read_unset, goes={Answered: END})]
     graph = Graph("chat", state=Chat, entry=gather, nodes=rows, takes=["question", "raw", "unset"])
     # A field that a session keeps is not required from the caller, and the first turn of a session has none.
-    agent = Agent(name="chat", summary="", graphs=[graph], entries={None: graph}, reply=lambda _: Reply(), keeps=["unset"])
+    agent = Agent(name="chat", summary="", graphs=[graph], entries={None: graph}, reply=lambda _: Reply(), persists=["unset"])
     events = await events_of(engine, graph=agent)
     assert unbalanced(events) == []
     assert events[-1]["data"]["output"]["error"]["node"] == "read_unset"

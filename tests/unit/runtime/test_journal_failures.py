@@ -230,7 +230,7 @@ async def test_a_session_whose_record_cannot_be_written_ends_before_its_first_no
         entries={None: graph},
         reply=lambda state: Reply(output=state.get("out")),
         has_sessions=True,
-        keeps=("out",),
+        persists=("out",),
     )
     settings = Settings(engine=engine, data_dir=tmp_path / "data")
     app = Interlock(settings, grants=grants(till))

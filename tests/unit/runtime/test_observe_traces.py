@@ -249,7 +249,7 @@ async def test_steps_that_langgraph_takes_have_spans_too(spans: Spans):
 
 
 def test_nobody_traces_where_nothing_is_set_up():
-    assert observe.tracing() is None
+    assert observe.span_observer() is None
 
 
 def test_opentelemetry_is_not_loaded_where_nobody_has_set_it_up():

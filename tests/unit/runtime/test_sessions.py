@@ -124,10 +124,10 @@ KEEPER = Agent(
     summary="",
     graphs=(diary,),
     entries={None: diary},
-    admit=lambda given, _: {"text": given} if isinstance(given, str) else given,
+    parse_input=lambda given, _: {"text": given} if isinstance(given, str) else given,
     reply=replied,
     has_sessions=True,
-    keeps=("said", "pages", "token"),
+    persists=("said", "pages", "token"),
 )
 
 
@@ -601,7 +601,7 @@ async def test_a_turn_that_goes_on_when_its_session_has_moved_on_changes_nothing
 
 
 async def test_an_agent_that_keeps_nothing_has_no_store(app: Make, agents: dict[str, Agent], notebook: Notebook, engine: EngineName):
-    agents["diary"] = replace(KEEPER, keeps=())
+    agents["diary"] = replace(KEEPER, persists=())
     for _ in range(2):
         assert (await app(engine).run(diary, "one", session="s")).state["said"] == ("one", "one!")
     assert notebook.log == []

@@ -57,7 +57,7 @@ async def five_graphs(lab: Lab) -> Finding:
     names = {graph.name for graph in GRAPHS}
     seen: set[str] = set()
     for observed in [*await lab.observe("Lamps", ASK, HOW_MANY), *await lab.observe("Returns?", HELP, SEARCH, DONE)]:
-        seen |= {event["name"] for event in observed.told("on_chain_start")} & names
+        seen |= {event["name"] for event in observed.emitted("on_chain_start")} & names
         wrong = _walked_wrongly(observed)
         if wrong is not None:
             return Finding(False, wrong)

@@ -83,7 +83,7 @@ async def the_payload_is_bridge_input(lab: Lab) -> Finding:
     """Look at what the customer side is handed."""
     text = "What do the docs say about refunds?"
     for observed in await lab.observe(text, "route_bridge", "They take five days.", role="admin"):
-        entered = [event for event in observed.told("on_chain_start") if event["name"] == "gateway.user"]
+        entered = [event for event in observed.emitted("on_chain_start") if event["name"] == "gateway.user"]
         if [event["data"]["input"] for event in entered] != [{"origin": "bridge", "bridge_input": text}]:
             return Finding(False, f"it was handed {entered}")
         if observed.result.path != ("supervisor", "bridge", "customer_from_bridge", "customer_from_bridge/customer"):
@@ -104,7 +104,7 @@ async def scopes_hold(lab: Lab) -> Finding:
     )
     tried = sum(len(step.calls) for step in script if isinstance(step, ModelReply))
     for observed in await lab.observe("Show me the admin's files.", *script, role="user"):
-        results = [event["data"]["output"] for event in observed.told("on_tool_end")]
+        results = [event["data"]["output"] for event in observed.emitted("on_tool_end")]
         wrong = [result for result in results if not result["error"]]
         if len(results) != tried or wrong or observed.result.output != "I could not.":
             return Finding(False, f"of {tried} attempts {len(results)} ended, without an error: {wrong}")

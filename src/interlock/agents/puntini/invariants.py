@@ -110,7 +110,7 @@ async def unknown_tools_are_not_called(lab: Lab) -> Finding:
     for tool, args in wrong.items():
         turns = await lab.observe("Do it.", _simple(tool, **args), *[_step(1, tool, **args)] * 4, **_ALONE)
         for observed in turns:
-            if "call_tool" in observed.result.path or observed.told("on_tool_start"):
+            if "call_tool" in observed.result.path or observed.emitted("on_tool_start"):
                 return Finding(False, f"'{tool}' was called")
             if observed.result.path[-2:] != ("escalate", "answer"):
                 return Finding(False, f"it went {' > '.join(observed.result.path)}")

@@ -162,7 +162,7 @@ async def model_is_asked_once(lab: Lab) -> Finding:
     """Compare how often the model was asked with the path, and what it was asked with what preprocessing made."""
     asked = 0
     async for observed in _turns(lab):
-        requests = [event["data"]["input"] for event in observed.told("on_chat_model_start")]
+        requests = [event["data"]["input"] for event in observed.emitted("on_chat_model_start")]
         made = to_json(observed.result.state["preprocessing_result"])
         expected = [[(made["content"], made["image"])]] if "model_call_node" in observed.result.path else []
         if [[(one["prompt"], one["image"]) for one in request] for request in requests] != expected:
