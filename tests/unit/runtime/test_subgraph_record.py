@@ -106,7 +106,7 @@ async def follow(text: str, *, guide: Guide, ids: Ids, hands: Hands) -> Done:
 
 
 def looking(**options: Any) -> Graph:
-    defaults: dict[str, Any] = {"name": "scouting", "takes": ["text", "rounds"], "gives": "log", "steps": 9}
+    defaults: dict[str, Any] = {"name": "scouting", "takes": ["text", "rounds"], "gives": "log", "max_steps": 9}
     return Graph(state=Trip, entry=step, nodes=[node(step, goes={Looped: step, Looked: END})], **{**defaults, **options})
 
 
