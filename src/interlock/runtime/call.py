@@ -96,26 +96,25 @@ class Pipeline:
 class Call:
     """A call under way. The layers keep here what they need to know about it."""
 
-    __slots__ = (
-        "_rejected_by",
-        "args",
-        "chunks",
-        "deadline",
-        "encoded",
-        "kwargs",
-        "node",
-        "on_chunk",
-        "pipeline",
-        "prepared",
-        "reached",
-        "run",
-        "secret_text",
-        "sequence",
-        "slot",
-        "source",
-        "target",
-        "usage",
-    )
+    # Class attributes are the defaults: most calls set few of them.
+    reached = 0
+    """How many layers have started. Where a layer answers in place of the target, the layers behind it never start."""
+    source: Any = None
+    """Gives the result: a coroutine, or an async generator for a method that streams."""
+    on_chunk: Callable[[str], None] | None = None
+    """Shows the beginning of an answer before all of it is there. It does not change the result."""
+    sequence = 0
+    """The number of the call in its turn, from 1; 0 for a call that is not a journal entry."""
+    prepared: Any = None
+    """What the target has prepared for the call."""
+    usage: CallUsage | None = None
+    slot: JournalSlot | None = None
+    encoded: list[Any] | None = None
+    deadline: Deadline | None = None
+    run: Run | None = None
+    chunks: list[Any] | None = None
+    secret_text = ""
+    _rejected_by: int | None = None
 
     def __init__(self, target: Target, node: NodeContext, args: Args, kwargs: Kwargs) -> None:
         self.target = target
@@ -123,24 +122,6 @@ class Call:
         self.node = node
         self.args = args
         self.kwargs = kwargs
-        self.reached = 0
-        """How many layers have started. Where a layer answers in place of the target, the layers behind it never start."""
-        self._rejected_by: int | None = None
-        self.source: Any = None
-        """Gives the result: a coroutine, or an async generator for a method that streams."""
-        self.on_chunk: Callable[[str], None] | None = None
-        """Shows the beginning of an answer before all of it is there. It does not change the result."""
-        self.usage: CallUsage | None = None
-        self.sequence = 0
-        """The number of the call in its turn, from 1; 0 for a call that is not a journal entry."""
-        self.slot: JournalSlot | None = None
-        self.encoded: list[Any] | None = None
-        self.deadline: Deadline | None = None
-        self.run: Run | None = None
-        self.chunks: list[Any] | None = None
-        self.secret_text = ""
-        self.prepared: Any = None
-        """What the target has prepared for the call."""
 
     async def result(self) -> Any:
         """Make a call that returns one value."""
@@ -149,7 +130,10 @@ class Call:
         try:
             await self.start()
             if self.source is None:
-                await self.wait()
+                for _, wait in self.pipeline.wait:
+                    pending = wait(self)
+                    if pending is not None:
+                        await pending
                 self.source = self.target.open(self)
             chunk = self.pass_on(await self.source)
             await self.end()
@@ -170,14 +154,6 @@ class Call:
             if self.source is not None:
                 return
         self.reached = len(self.pipeline.layers)
-
-    async def wait(self) -> None:
-        """Prepare to wait for the next chunk, in the layers that the call has reached."""
-        for index, wait in self.pipeline.wait:
-            if index < self.reached:
-                pending = wait(self)
-                if pending is not None:
-                    await pending
 
     def pass_on(self, chunk: Any) -> Any:
         """Pass a chunk through the layers, from the target to the node."""
@@ -249,7 +225,7 @@ class Stream:
     def __aiter__(self) -> Stream:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> Any:  # noqa: C901 - in one place, because it runs for every chunk
         call, node = self._call, self._call.node
         if not node.is_open:
             node.check_open(call.target.method.label)
@@ -260,7 +236,11 @@ class Stream:
             if call.source is None:
                 await call.start()
                 call.source = call.source or call.target.open(call)
-            await call.wait()
+            for index, wait in call.pipeline.wait:
+                if index < call.reached:
+                    pending = wait(call)
+                    if pending is not None:
+                        await pending
             chunk = call.pass_on(await anext(call.source))
             self._count += 1
             if not self._count % _CHUNKS_PER_YIELD:
