@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import hashlib
-import json
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, cast
+from typing import TYPE_CHECKING, Any, NotRequired, Protocol
 
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict, override
 
 from interlock.capabilities.human import Question
-from interlock.contract.type_hints import format_type
 from interlock.errors import (
     Fenced,
     InputError,
@@ -33,12 +28,13 @@ from interlock.errors import (
     StoreUnavailable,
     TurnError,
 )
+from interlock.runtime.call_keys import key_of
 from interlock.runtime.layers import Layer
 
 if TYPE_CHECKING:
     from interlock.runtime.call import Call
 
-__all__ = ["Entry", "Journal", "JournalCalls", "JournalSlot", "JournalStore", "MemoryJournal", "key_of", "recorded_error"]
+__all__ = ["Entry", "Journal", "JournalCalls", "JournalSlot", "JournalStore", "MemoryJournal", "recorded_error"]
 
 
 class RecordedError(TypedDict):
@@ -149,10 +145,6 @@ _REPLAY_ROUNDS = 1000
 
 _REPLAY_SECONDS = 1.0
 """Seconds without any recorded call being made again, after which a new call is taken for a change of the code."""
-
-
-_encode_text = json.encoder.encode_basestring_ascii
-"""What json.dumps() does with a str, at a tenth of the cost."""
 
 
 class JournalSlot:
@@ -386,63 +378,6 @@ async def _replay_chunks(call: Call, known: Entry) -> AsyncGenerator[Any, None]:
 async def _close_replay(call: Call) -> None:
     if call.source is not None and call.target.method.is_stream:
         await call.source.aclose()
-
-
-def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return a hash of a call's arguments: the same for equal arguments in every process."""
-    return _hashed(_canonical((args, kwargs))) if args or kwargs else _NO_ARGUMENTS
-
-
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-_NO_ARGUMENTS = _hashed("[[],{}]")
-
-
-def _canonical(value: Any) -> str:
-    """Return the canonical text of a value. The exact classes that most arguments have are checked first: isinstance() is slower."""
-    kind = cast("type[Any]", type(value))
-    if kind is str:
-        return _encode_text(value)
-    if value is None:
-        return "null"
-    if kind is tuple or kind is list:
-        return f"[{','.join([_canonical(item) for item in value])}]"
-    if kind is dict:
-        return _pairs(cast("dict[Any, Any]", value))
-    if kind in _RECORDS:
-        return _pairs(value.__dict__)
-    return _of_instance(value)
-
-
-def _of_instance(value: Any) -> str:
-    if isinstance(value, type):
-        return format_type(value)
-    if isinstance(value, bool | int | float | str):
-        return json.dumps(value)
-    if isinstance(value, Mapping):
-        return _pairs(cast("Mapping[Any, Any]", value))
-    if isinstance(value, list | tuple):
-        return f"[{','.join(_canonical(item) for item in cast('Iterable[Any]', value))}]"
-    if isinstance(value, set | frozenset):
-        return f"({','.join(sorted(_canonical(item) for item in cast('Iterable[Any]', value)))})"
-    if isinstance(value, BaseModel) or dataclasses.is_dataclass(value):
-        if not hasattr(value, "__dict__"):
-            return _canonical(dataclasses.asdict(cast("Any", value)))
-        _RECORDS.add(type(value))
-        return _pairs(vars(value))
-    return json.dumps(to_jsonable_python(value, bytes_mode="base64"))
-
-
-_RECORDS: set[type[Any]] = set()
-"""Classes whose instances are known to have all of their fields in `__dict__`."""
-
-
-def _pairs(value: Mapping[Any, Any]) -> str:
-    pairs = [(_canonical(key), _canonical(item)) for key, item in value.items()]
-    pairs.sort()
-    return f"{{{','.join([f'{key}:{item}' for key, item in pairs])}}}"
 
 
 def recorded_error(error: RecordedError) -> InterlockError:

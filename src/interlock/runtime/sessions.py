@@ -15,9 +15,9 @@ from interlock.contract import Graph
 from interlock.contract.state import Values
 from interlock.errors import InterlockError
 from interlock.runtime.call import Call, Pipeline
+from interlock.runtime.call_keys import key_of
 from interlock.runtime.context import NodeContext, TurnContext
 from interlock.runtime.events import Run
-from interlock.runtime.journal import key_of
 from interlock.runtime.method import Method
 
 __all__ = ["SessionState", "Sessions", "StoredState"]

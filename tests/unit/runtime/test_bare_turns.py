@@ -15,9 +15,10 @@ from interlock.contract.state import Values
 from interlock.engine import RunNode
 from interlock.engine.direct import DirectGraph
 from interlock.reply import Reply
+from interlock.runtime.call_keys import key_of
 from interlock.runtime.events import Event
 from interlock.runtime.gate import Gate
-from interlock.runtime.journal import Entry, Journal, key_of
+from interlock.runtime.journal import Entry, Journal
 from interlock.runtime.targets import ReadySubgraph
 from interlock.runtime.turn import Turn, TurnOptions, TurnRequest
 from interlock.testing import ScriptedModel

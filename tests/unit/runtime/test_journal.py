@@ -27,7 +27,8 @@ from interlock.errors import (
     ReplayDiverged,
     TurnError,
 )
-from interlock.runtime.journal import Entry, Journal, MemoryJournal, StoredJournal, key_of, recorded_error
+from interlock.runtime.call_keys import key_of
+from interlock.runtime.journal import Entry, Journal, MemoryJournal, StoredJournal, recorded_error
 
 
 def entry(sequence: int, key: str = "k", **changes: Any) -> Entry:
