@@ -32,11 +32,11 @@ from interlock.contract.node import Node, StepResult
 from interlock.contract.state import Field, Values
 from interlock.engine import RunNode
 from interlock.engine.ambient import alone
+from interlock.engine.checkpointer import SealedCheckpointer
 from interlock.engine.exported import ExportedGraph, Redact
 from interlock.engine.interrupts import Interrupts
+from interlock.engine.langchain_callbacks import Callbacks, StandaloneRun, Tell
 from interlock.engine.messages import NativeField, Shown, records_of
-from interlock.engine.native import Callbacks, StandaloneRun, Tell
-from interlock.engine.sealed import SealedCheckpointer
 from interlock.engine.serializer import ClosedSerializer
 from interlock.engine.threads import Begun, begin_turns, channel_of
 from interlock.errors import PersonAwaited

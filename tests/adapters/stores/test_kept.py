@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from interlock.adapters.stores.checkpoints import open_checkpoints
 from interlock.adapters.stores.kept import CheckpointedSessions
 from interlock.adapters.stores.savers import Put
-from interlock.engine.sealed import SealedCheckpointer
+from interlock.engine.checkpointer import SealedCheckpointer
 from interlock.errors import StateConflict, StateIncompatible, StateUnstorable, StoreCorrupt
 from interlock.runtime.sessions import StoredState
 from tests.support.firestore import shared_emulator

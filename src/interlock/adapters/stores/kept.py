@@ -16,7 +16,7 @@ from langgraph.checkpoint.base.id import uuid6
 from interlock.adapters.stores.exclusion import overtaken
 from interlock.adapters.stores.savers import ComparingSaver, Put
 from interlock.contract.state import Values
-from interlock.engine.sealed import SealedCheckpointer
+from interlock.engine.checkpointer import SealedCheckpointer
 from interlock.errors import StoreCorrupt
 from interlock.runtime.sessions import StoredState
 

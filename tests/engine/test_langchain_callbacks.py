@@ -39,8 +39,8 @@ from interlock.capabilities import (
     Usage,
 )
 from interlock.capabilities.capability import emits
-from interlock.engine import native
-from interlock.engine.native import Callbacks
+from interlock.engine import langchain_callbacks
+from interlock.engine.langchain_callbacks import Callbacks
 from interlock.errors import CapabilityError, InputError, InputTooLarge, ModelUnavailable, NodeFailed, ToolDenied, TurnError
 from interlock.testing import ScriptedModel
 from tests.support.desk import Store, add, calls, new_session, plan, said
@@ -461,7 +461,7 @@ async def test_a_consumer_who_is_cancelled_stops_the_model_and_leaves_nothing_ru
 
 
 async def test_a_run_that_is_cancelled_does_not_wait_for_ever_for_a_handler(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(native, "_PATIENCE", 0.01)
+    monkeypatch.setattr(langchain_callbacks, "_PATIENCE", 0.01)
     listener = Listener(hangs=True)
     before = asyncio.all_tasks()
     run = asyncio.create_task(compiled(Speaker("It", waits=True)).ainvoke(HELLO, {"callbacks": [listener]}))

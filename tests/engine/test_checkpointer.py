@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from interlock import END, Graph, Interlock, Outcome, node
 from interlock.adapters.stores.checkpoints import open_checkpoints
-from interlock.engine.sealed import SealedCheckpointer
+from interlock.engine.checkpointer import SealedCheckpointer
 from interlock.engine.serializer import ClosedSerializer
 from interlock.errors import StateIncompatible
 
