@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import JsonValue as JsonValue  # noqa: PLC0414 - see `_schema_of`
 from pydantic_core import CoreConfig, SchemaError, SchemaSerializer, SchemaValidator, core_schema, from_json, to_jsonable_python
 from pydantic_core import to_json as serialize
 from typing_extensions import TypedDict
