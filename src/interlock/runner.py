@@ -6,10 +6,12 @@ import asyncio
 import copy
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from interlock.adapters.system import SystemClock
 from interlock.agent import Agent
 from interlock.capabilities.human import Question
 from interlock.compiler import CompiledGraph, Compiler
@@ -51,6 +53,7 @@ class Runner:
         self._providers = providers
         self._compiler = compiler
         self._options = options
+        self._clock = SystemClock()
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self.suspended = SuspendedTurns(settings.folder / "turns")
 
@@ -111,21 +114,30 @@ class Runner:
         self, request: TurnRequest, compiled: CompiledGraph, path: Path, listener: Listener | None, *, full: bool
     ) -> TurnResult:
         options = self._options()
-        header = Header.of(request, compiled.gate.fingerprint, options.limits, self._settings.redact)
+        seconds = options.limits.max_turn_seconds
+        deadline = None if seconds is None else (await self._clock.now()).timestamp() + seconds
+        header = Header.of(request, compiled.gate.fingerprint, options.limits, self._settings.redact, deadline=deadline)
         with RecordFile.create(path, header) as file:
             return await self._record(request, compiled, file, Journal(request.turn, store=file), listener=listener, full=full)
 
     async def _record(
-        self, request: TurnRequest, compiled: CompiledGraph, file: RecordFile, journal: Journal, *, listener: Listener | None, full: bool
+        self,
+        request: TurnRequest,
+        compiled: CompiledGraph,
+        file: RecordFile,
+        journal: Journal,
+        *,
+        listener: Listener | None,
+        full: bool,
+        seconds_left: float | None = None,
     ) -> TurnResult:
         """Run a turn with recording. Unless `full`, record only what is needed to resume it.
 
         A turn whose journal failed gets no footer, so it can be resumed.
         """
         events: list[Event] = []
-        turn = Turn(
-            request, compiled.gate, options=self._options(), listener=_recording(events, listener) if full else listener, journal=journal
-        )
+        options, recording = replace(self._options(), seconds_left=seconds_left), _recording(events, listener) if full else listener
+        turn = Turn(request, compiled.gate, options=options, listener=recording, journal=journal)
         try:
             result = await turn.run(compiled.compiled)
         except asyncio.CancelledError:
@@ -156,11 +168,18 @@ class Runner:
                     raise RecordInvalid(f"Another process has resumed the turn in '{path}'.")
                 entries = record.entries if answer is None else await _write_answer(file, record, answer)
                 journal = Journal(request.turn, entries=entries, store=file)
-                result = await self._record(request, compiled, file, journal, listener=listener, full=not self.suspended.is_own(path))
+                full, left = not self.suspended.is_own(path), await self._seconds_left(record)
+                result = await self._record(request, compiled, file, journal, listener=listener, full=full, seconds_left=left)
                 if request.pauses and journal.failure is None:
                     # While the file is still locked, so that no other process resumes the turn.
                     self.suspended.keep_or_delete(path, request.agent, request.session, waits=result.status == "waiting")
             return result
+
+    async def _seconds_left(self, record: Record) -> float | None:
+        """Return what is left of the time of an interrupted turn; None for a suspended one: waiting for a person is not its time."""
+        if record.header.deadline is None or any(entry.question is not None for entry in record.entries):
+            return None
+        return max(0.0, record.header.deadline - (await self._clock.now()).timestamp())
 
     async def replay(self, agent: Agent, path: Path, *, listener: Listener | None) -> Replay:
         """Run a recorded turn again with its journal: no adapter is called. Return how the result differs."""

@@ -87,10 +87,14 @@ class Budget:
         "until",
     )
 
-    def __init__(self, limits: Limits, *, now: Callable[[], float], ran_out: TimeRanOut | None = None) -> None:
+    def __init__(
+        self, limits: Limits, *, now: Callable[[], float], ran_out: TimeRanOut | None = None, seconds_left: float | None = None
+    ) -> None:
         self.limits = limits
         self.now = now
         self.until = None if limits.max_turn_seconds is None else now() + limits.max_turn_seconds
+        if self.until is not None and seconds_left is not None:
+            self.until = min(self.until, now() + seconds_left)
         self._ran_out = ran_out
         if ran_out is not None and ran_out.in_a_step:
             # In a replay the node waits for something that was not recorded and would wait for ever.

@@ -47,10 +47,14 @@ class Header:
     given: dict[str, Any]
     limits: Limits
     redact: tuple[str, ...]
+    deadline: float | None = None
+    """When the turn has to have ended, in seconds since 1970; the time of a turn does not start again when it is resumed."""
     version: Literal[1] = VERSION
 
     @classmethod
-    def of(cls, request: TurnRequest, fingerprint: str, limits: Limits, redact: tuple[str, ...]) -> Header:
+    def of(
+        cls, request: TurnRequest, fingerprint: str, limits: Limits, redact: tuple[str, ...], *, deadline: float | None = None
+    ) -> Header:
         """Return the header of a turn."""
         return cls(
             agent=request.agent,
@@ -62,6 +66,7 @@ class Header:
             given={name: request.graph.state.fields[name].codec.encode(value) for name, value in request.given.items()},
             limits=limits,
             redact=redact,
+            deadline=deadline,
         )
 
 

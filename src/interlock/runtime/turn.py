@@ -90,6 +90,8 @@ class TurnOptions:
     redactor: Redactor = field(default_factory=Redactor)
     observers: Sequence[Observer] = ()
     rate_limits: RateLimits | None = None
+    seconds_left: float | None = None
+    """For a resumed turn: what is left of its time, where that is less than `max_turn_seconds`."""
     time_ran_out: TimeRanOut | None = None
     """For a replay, in which recorded results come at once: when the recorded turn ran out of time, if it did."""
 
@@ -124,7 +126,7 @@ class Turn:
         self._request = request
         self._graph = graph = request.graph
         loop = asyncio.get_running_loop()
-        budget = Budget(options.limits, now=loop.time, ran_out=options.time_ran_out)
+        budget = Budget(options.limits, now=loop.time, ran_out=options.time_ran_out, seconds_left=options.seconds_left)
         self._context = context = TurnContext(
             turn=request.turn,
             budget=budget,

@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -646,6 +646,32 @@ async def test_a_suspended_turn_has_its_question_in_the_journal_and_is_resumed_w
     again = await Interlock(Settings(engine=engine), grants={Human: ScriptedHuman("yes")}).resume(path, graph=one(consult))
     assert (again.status, again.output) == ("success", "sell: yes")
     assert [(entry["question"] is None, entry["result"]) for entry in entries(path)] == [(False, None), (True, "yes")]
+
+
+async def test_the_time_of_a_turn_does_not_start_again_when_it_is_resumed(engine: EngineName, tmp_path: Path):
+    path, clock = tmp_path / "turn.jsonl", FixedClock()
+    running = app(engine, max_turn_seconds=60)
+    running._runner._clock = clock  # type: ignore[assignment] # noqa: SLF001
+    await running.run(trip, "hello", session="s", record=path)
+    whole = path.read_text()
+    cut_short(path, 3)
+    clock.move(timedelta(seconds=59))
+    assert (await running.resume(path, graph=trip)).error is None
+    path.write_text(whole)
+    cut_short(path, 3)
+    clock.move(timedelta(seconds=2))
+    late = await running.resume(path, graph=trip)
+    assert late.error is not None
+    assert (late.error.code, "max_turn_seconds" in late.error.message) == ("budget_exceeded", True)
+
+
+async def test_the_time_that_a_person_takes_is_not_the_turns(engine: EngineName, tmp_path: Path):
+    path, clock = tmp_path / "turn.jsonl", FixedClock()
+    running = Interlock(Settings(engine=engine, max_turn_seconds=60), grants={Human: LaterHuman()})
+    running._runner._clock = clock  # type: ignore[assignment] # noqa: SLF001
+    assert (await running.run(one(consult), "sell", record=path)).status == "waiting"
+    clock.move(timedelta(days=3))
+    assert (await running.resume(path, graph=one(consult))).status == "waiting"
 
 
 async def test_a_turn_that_has_ended_is_not_gone_on_with(tmp_path: Path):
