@@ -149,7 +149,7 @@ async def test_what_is_odd_in_a_text_comes_back_as_it_was(url: str, tmp_path: Pa
 
 
 @asynccontextmanager
-async def native(url: str, folder: Path, graph: str | Graph = "analyst", *, seal: str = analyst.fingerprint) -> AsyncGenerator[Any]:
+async def native(url: str, folder: Path, graph: str | Graph | Agent = "analyst", *, seal: str = analyst.fingerprint) -> AsyncGenerator[Any]:
     """The graph as LangGraph's own, on the same store."""
     checkpoints = open_checkpoints(url, path=Path("unused"), types=analyst.state.classes, seal=seal)
     async with app("langgraph", folder, grants={Model: Parrot()}) as running:
@@ -223,7 +223,7 @@ async def test_the_session_of_another_graph_is_refused_and_stays(
             assert (code(refused), refused.path, refused.output, model.asked) == ("state_incompatible", (), None, 0)
             assert code(await running.run("analyst", "new", session="other")) is None
     for seal in (analyst.fingerprint, other_steps.fingerprint):  # on the same saver, and on one of its own
-        async with native(url, tmp_path, other_steps, seal=seal) as graph:
+        async with native(url, tmp_path, changed, seal=seal) as graph:
             for call in (graph.aget_state(AT), graph.ainvoke(given("two"), AT)):
                 with pytest.raises(StateIncompatible):
                     await call

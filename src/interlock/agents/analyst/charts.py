@@ -49,7 +49,7 @@ class Chart:
 
 def chart_wanted(question: str) -> ChartKind | Literal["any"] | None:
     """Tell whether a question wants to have its answer drawn, and how."""
-    found = _WANTED.search(question)
+    found = _WANTED.search(_one_line(question))
     if found is None:
         return None
     how = (found["kind"] or found["as"] or found["shape"] or found["of"] or "").lower()
@@ -58,7 +58,12 @@ def chart_wanted(question: str) -> ChartKind | Literal["any"] | None:
 
 def without_chart(question: str) -> str:
     """Leave out the words that ask for a chart; what is left is the question for its figures."""
-    return " ".join(_WANTED.sub(" ", question).split())
+    return _one_line(_WANTED.sub(" ", _one_line(question)))
+
+
+def _one_line(text: str) -> str:
+    """Collapse white space: the pattern takes quadratic time on long runs of it."""
+    return " ".join(text.split())
 
 
 def chart_of(result: JsonValue, wanted: ChartKind | Literal["any"] = "any") -> Chart | None:
