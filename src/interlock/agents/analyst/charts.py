@@ -17,7 +17,8 @@ __all__ = ["Chart", "ChartKind", "chart_of", "chart_wanted", "svg_of", "text_of"
 ChartKind = Literal["bars", "line"]
 
 _PICTURE = r"(?:bar |line |column )?(?:chart|graph|plot|diagram)"
-_ASKED = r"(?:(?:and|please|can you|could you|now|ok|okay)[ ,]+)*"
+# Bounded: an unbounded repetition takes quadratic time on "and, and, and".
+_ASKED = r"(?:(?:and|please|can you|could you|now|ok|okay)[ ,]{1,3}){0,4}"
 _WANTED = re.compile(
     rf",?\s*\b{_ASKED}(?:"
     rf"(?:(?:show|give|make|draw|print|create)(?: me| us)? )?(?:it |that |this |them )?"
