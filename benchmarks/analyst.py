@@ -20,10 +20,10 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from interlock import Interlock, Settings
-from interlock.adapters.models.stub import StubModel
-from interlock.agents.analyst.plan import PlannerDecision, Summary
 from interlock.capabilities import Chunk, Decision, Message, Model, Tool
+from interlock.models.stub import StubModel
 from interlock.runtime.events import Event
+from interlock_agents.analyst.plan import PlannerDecision, Summary
 
 T = TypeVar("T", bound=BaseModel)
 TOKENS, NATIVE_TOKENS, ROUNDS = 1000, 200, 25

@@ -17,9 +17,9 @@ from figures import Figure, at_most, ratio
 from pydantic_core import to_json
 
 from interlock import Interlock, Settings
-from interlock.adapters.models.stub import StubModel
-from interlock.adapters.stores.valkey import EmbeddedValkey
 from interlock.capabilities import Message, Model, ModelReply, Tool
+from interlock.models.stub import StubModel
+from interlock.stores.valkey import EmbeddedValkey
 
 ROUNDS = 15
 SESSIONS = 200

@@ -18,8 +18,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import BaseModel
 
 from interlock import Interlock, Settings
-from interlock.adapters.models.stub import StubModel
 from interlock.capabilities import Message, Model, ModelReply, Tool, ToolCall
+from interlock.models.stub import StubModel
 
 ROUNDS = 40
 

@@ -15,12 +15,12 @@ from figures import Figure, at_most, ratio
 from pydantic import BaseModel
 
 from interlock import Interlock, Settings
-from interlock.adapters.graphs.ladybug import LadybugGraphs, open_ladybug
-from interlock.adapters.graphs.lodging import Lodging, Result, Statement
-from interlock.adapters.models.stub import StubModel
-from interlock.agents.puntini.spec import ParsedGoal
 from interlock.capabilities import Decision, Message, Model
-from interlock.capabilities.graph_store import AddNode, GraphStore, Node
+from interlock.models.stub import StubModel
+from interlock_agents.puntini.graph_store import AddNode, GraphStore, Node
+from interlock_agents.puntini.graphs.ladybug import LadybugGraphs, open_ladybug
+from interlock_agents.puntini.graphs.process import LadybugProcess, Result, Statement
+from interlock_agents.puntini.spec import ParsedGoal
 
 T = TypeVar("T", bound=BaseModel)
 STEPS, ROUNDS = 20, 25
@@ -51,14 +51,14 @@ def added(key: str) -> tuple[AddNode]:
 async def statements_of_a_step(store: LadybugGraphs) -> list[Statement]:
     """Listen to what the store says to the database when it adds a node to a table that is there."""
     said: list[Statement] = []
-    run = Lodging.run
+    run = LadybugProcess.run
 
-    async def heard(self: Lodging, statements: Sequence[Statement], **how: Any) -> list[Result]:
+    async def heard(self: LadybugProcess, statements: Sequence[Statement], **how: Any) -> list[Result]:
         said.extend(statements)
         return await run(self, statements, **how)
 
     await store.apply("bare", added("first"))
-    with mock.patch.object(Lodging, "run", heard):
+    with mock.patch.object(LadybugProcess, "run", heard):
         await store.apply("bare", added(SAMPLE))
     return said
 

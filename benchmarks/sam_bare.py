@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.adapters.system import SystemClock, SystemIds
-from interlock.agents.sam import nodes
-from interlock.agents.sam.state import Answered, CallModel, Preprocess, Response, Success
-from interlock.capabilities import ModelBackend
+from interlock.system import SystemClock, SystemIds
+from interlock_agents.sam import nodes
+from interlock_agents.sam.capabilities import ModelBackend
+from interlock_agents.sam.media.refusing import NoImages, NoTranscriber
+from interlock_agents.sam.state import Answered, CallModel, Preprocess, Response, Success
 
 
 def bare_sam(model: ModelBackend) -> Callable[[str], Awaitable[Response]]:

@@ -11,11 +11,11 @@ from typing import Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.adapters.system import SystemClock, SystemIds
-from interlock.agents.sam import nodes
-from interlock.agents.sam.state import Answered, PreprocessingResult, Response
-from interlock.capabilities import ModelBackend, ModelResponse
+from interlock.system import SystemClock, SystemIds
+from interlock_agents.sam import nodes
+from interlock_agents.sam.capabilities import ModelBackend, ModelResponse
+from interlock_agents.sam.media.refusing import NoImages, NoTranscriber
+from interlock_agents.sam.state import Answered, PreprocessingResult, Response
 
 
 class Given(TypedDict):

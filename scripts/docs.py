@@ -1,8 +1,7 @@
-"""Write the generated parts of the docs and the pictures, or with `--check` name the files that are out of step and exit with 1.
+"""Write the generated parts of the docs and the pictures, or with `--check` name the files that are out of date and exit with 1.
 
-A generated part stands between `<!-- generated: KIND NAME -->` and `<!-- end generated -->`. NAME is left out where the
-kind needs none. What stands there depends on the code alone, and on what was measured or written down before: not on the
-terminal, the locale or the environment.
+A generated part is between `<!-- generated: KIND NAME -->` and `<!-- end generated -->`. NAME is left out if the kind needs none.
+Generated parts depend on the code and on recorded measurements and transcripts, not on the terminal, the locale or the environment.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
+from reference import options, reference
 from typer.testing import CliRunner
 
 from interlock import Settings
-from interlock.adapters.drawing import draw
 from interlock.cli import app
-from interlock.cli.target import INTRODUCED
 from interlock.contract.render import markdown, mermaid
 from interlock.contract.type_hints import format_type
 from interlock.discovery import load_agent
+from interlock.drawing import draw
 from interlock.errors import InterlockError
+from interlock_agents import INTRODUCED
 
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"^(<!-- generated: (\w+)(?: ([\w.]+))? -->\n).*?^(<!-- end generated -->)$", re.DOTALL | re.MULTILINE)
@@ -39,7 +39,7 @@ TRANSCRIPT = ROOT / "docs" / "transcript.md"
 
 def pages() -> list[Path]:
     """List the pages that may have generated parts."""
-    return [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/interlock/agents/*/README.md"))]
+    return [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/interlock_agents/*/README.md"))]
 
 
 def fenced(kind: str, text: str) -> str:
@@ -61,7 +61,7 @@ def agents(folder: str) -> str:
 
 
 def size_of(agent: str, home: str) -> str:
-    """Say how large an agent is, with a link to its picture."""
+    """Write the size of an agent, with a link to its picture."""
     graphs = load_agent(agent).graphs
     nodes = sum(len(graph.nodes) for graph in graphs)
     return f"[{counted(len(graphs), 'graph')}, {counted(nodes, 'node')}]({home}pictures/{agent}.svg)"
@@ -108,7 +108,7 @@ def errors(_: str) -> str:
 
 
 def tree(found: type[InterlockError], parent: str) -> Iterator[tuple[type[InterlockError], str]]:
-    """Walk the errors that Interlock itself declares."""
+    """Yield the errors that Interlock itself declares, each with its parent."""
     yield found, parent
     for child in found.__subclasses__():
         if child.__module__.startswith("interlock.errors"):
@@ -132,7 +132,7 @@ def row(name: str, field: FieldInfo) -> list[str]:
 
 
 def comparison(_: str) -> str:
-    """Write the table of what was measured, and how it was."""
+    """Write the table of the measurements, and how they were made."""
     found = figures()
     header = ["", "time of a turn", "its CPU time", f"rate of {found['at_once']:,} at once", "time to import"]
     rows = [
@@ -146,10 +146,10 @@ def comparison(_: str) -> str:
         for one in found["measured"]
     ]
     notes = [
-        "Ratios to LangGraph by hand in the same rounds, and what was measured:",
-        f"medians of {found['rounds']} rounds for a turn and of {found['few_rounds']} for the rest, in which everybody comes once, each in",
-        "a process of its own.",
-        f"The model answers at once, or after 50 ms where {found['at_once']:,} turns are taken at once.",
+        "Ratios to LangGraph by hand in the same round, with the measured value:",
+        f"medians of {found['rounds']} rounds for a turn and of {found['few_rounds']} for the rest.",
+        "In a round each library runs once, in a process of its own.",
+        f"The model answers at once, or after 50 ms where {found['at_once']:,} turns run at once.",
         "Interlock's checks, budgets and redaction are on.",
         f"Measured on {found['date']} with Python {found['python']} on {counted(found['cpus'], 'CPU')}.",
         *(f"{name} could not be measured." for name in found["skipped"]),
@@ -165,23 +165,23 @@ def times(ratio: float) -> str:
 MISTAKES = {
     "wrong_type": "a node writes a number where the state says text",
     "leads_nowhere": "an outcome leads nowhere",
-    "no_such_field": "a node reads a field that there is not",
-    "undeclared_write": "a node writes a field that is another's",
-    "borrowed_model": "a node calls the model that another was given",
-    "never_reached": "no way leads to a node",
-    "endless": "the graph goes round and never ends",
+    "no_such_field": "a node reads a field that does not exist",
+    "undeclared_write": "a node writes a field of another node",
+    "borrowed_model": "a node calls the model of another node",
+    "never_reached": "a node cannot be reached",
+    "endless": "the graph loops and never ends",
 }
 
 
 def mistakes(_: str) -> str:
-    """Write the table of who notices which mistake, and when."""
+    """Write the table of which library notices which mistake, and when."""
     found: dict[str, dict[str, dict[str, str]]] = figures()["mistakes"]
     rows = [[words, *(caught(library[name]) for library in found.values())] for name, words in MISTAKES.items()]
     return table(["the mistake", *found], rows)
 
 
 def caught(one: dict[str, str]) -> str:
-    """Say when a mistake is caught: by the type checker, at build, at run, or not at all."""
+    """Describe when a mistake is caught: by the type checker, at build, at run, or not at all."""
     said = {"build": "at build", "run": "at run", "dropped": "no, but has no effect", "no": "no"}[one["caught"]]
     if one["type_checker"] == "no":
         return said
@@ -194,7 +194,7 @@ def figures() -> dict[str, Any]:
 
 
 def transcript(scene: str) -> str:
-    """Take over a scene of the transcript, which scripts/transcript.py writes."""
+    """Copy a scene of the transcript, which scripts/transcript.py writes."""
     scenes = {title.lower().replace(" ", "_"): block for title, block in SCENE.findall(TRANSCRIPT.read_text(encoding="utf-8"))}
     if scene not in scenes:
         raise SystemExit(f"{TRANSCRIPT.name} has no scene '{scene}': it has {', '.join(scenes)}.")
@@ -215,16 +215,18 @@ KINDS: dict[str, Callable[[str], str]] = {
     "diagram": diagram,
     "errors": errors,
     "mistakes": mistakes,
+    "options": options,
+    "reference": reference,
     "settings": settings,
     "transcript": transcript,
 }
 
 
 def renewed(page: Path, text: str) -> str:
-    """Write the generated parts of a page anew."""
+    """Return a page with its generated parts written again."""
     known = [part for part in PART.finditer(text) if part[2] in KINDS]
     if len(known) != len(OPENING.findall(text)):
-        raise SystemExit(f"{page.relative_to(ROOT)}: a generated part has no end, or is of no kind among {', '.join(KINDS)}.")
+        raise SystemExit(f"{page.relative_to(ROOT)}: a generated part has no end, or its kind is not one of {', '.join(KINDS)}.")
     return PART.sub(lambda part: f"{part[1]}\n{KINDS[part[2]](part[3] or '')}\n{part[4]}", text)
 
 
@@ -238,7 +240,7 @@ def main() -> int:
         if fresh == (kept[path] if path in kept else path.read_text(encoding="utf-8") if path.is_file() else None):
             continue
         stale += 1
-        print(f"{path.relative_to(ROOT).as_posix()}: {'out of step; run `make docs`' if check else 'written'}")
+        print(f"{path.relative_to(ROOT).as_posix()}: {'out of date; run `make docs`' if check else 'written'}")
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fresh, encoding="utf-8", newline="\n")

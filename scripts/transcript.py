@@ -1,7 +1,7 @@
-"""Write docs/transcript.md: real commands and what they print; or with `--check` tell whether it is out of step, and exit with 1.
+"""Write docs/transcript.md: real commands and what they print; or with `--check` exit with 1 if it is out of date.
 
 The commands run in this process, one after the other, in a fresh directory and with nothing of this machine's environment. What
-differs from run to run, the ids of turns, is written as dots.
+differs from run to run, the ids of turns, is replaced by dots.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PAGE = ROOT / "docs" / "transcript.md"
 IDS = re.compile(r"\b[0-9a-f]{32}\b")
 HEAD = """# At the terminal
 
-These commands were run one after the other in an empty directory, without a key, a network or a language model. The page is
-written by `scripts/transcript.py`: do not edit it, run `make docs`. A test runs the commands again and compares.
+These commands were run one after the other in an empty directory, without a key, a network or a language model. `scripts/transcript.py`
+writes this page: do not edit it, run `make docs`. A test runs the commands again and compares.
 """
 BROKEN = """\
 from dataclasses import dataclass
@@ -75,15 +75,15 @@ class Scene:
 
 
 SCENES = (
-    Scene("Five agents", "What comes with Interlock.", ("interlock agents",)),
+    Scene("Five agents", "The agents that come with Interlock.", ("interlock agents",)),
     Scene(
         "A turn",
-        "Without a model an agent answers by rules of its own, and says so. What cannot be used ends in a code, and with 1.",
+        "Without a model an agent answers by its own rules, and says so. Unusable input ends the turn with an error code, and with 1.",
         ('interlock run sam "What does an interlocking do?"', 'interlock run sam "data:image/png;base64,AAAA"'),
     ),
     Scene(
         "A conversation",
-        "A question in between is answered, and then the order is gone on with.",
+        "The desk answers a question in between, and then resumes the order.",
         (
             'interlock run desk "I want to buy a steel desk lamp dimmable" --session shop',
             'interlock run desk "How do I return a product?" --session shop',
@@ -92,7 +92,7 @@ SCENES = (
     ),
     Scene(
         "Data",
-        "Two tools, side by side; each statement says where it is from.",
+        "Two tools run concurrently. Each statement names the call that it comes from.",
         ('interlock run analyst "revenue by country in 2025; what is net revenue?"',),
     ),
     Scene(
@@ -102,33 +102,33 @@ SCENES = (
     ),
     Scene(
         "A property graph",
-        "A goal becomes steps, each of them a transaction.",
+        "A goal becomes actions, each of them a transaction.",
         (
             'interlock run puntini "Create a project Apollo with tasks Design and Build" --session plan',
-            "interlock graph puntini --session plan",
+            "interlock graphs draw plan",
         ),
     ),
     Scene(
-        "Once more",
-        "A recorded turn is taken again, without model, clock or ids.",
+        "Replay",
+        "Replay a recorded turn without calling the model.",
         ('interlock run sam "Good morning" --record turn.jsonl', "interlock replay turn.jsonl"),
     ),
     Scene(
         "A broken contract",
-        "One outcome leads nowhere, and one name is misspelt. The graph is not built, and the command ends with 2.",
+        "One outcome leads nowhere, and one name is misspelt. The graph is not built, and the command exits with 2.",
         ("cat broken.py", "interlock run broken:helper hello"),
     ),
-    Scene("Promises", "What sam promises, each with its proof.", ("interlock verify sam",)),
+    Scene("Guarantees", "What sam guarantees, each with its proof.", ("interlock verify sam",)),
 )
 
 
 @contextmanager
 def elsewhere() -> Generator[None]:
-    """Go to a fresh directory, without what this machine sets."""
+    """Change to a new directory, with an environment that has none of this machine's settings."""
     before, variables = Path.cwd(), dict(os.environ)  # noqa: TID251 - commands read it
     with tempfile.TemporaryDirectory(prefix="interlock-transcript-") as folder:
         for name in [name for name in variables if name.startswith("INTERLOCK_")]:
-            del os.environ[name]  # noqa: TID251 - likewise
+            del os.environ[name]  # noqa: TID251 - commands read it
         os.environ.update(INTERLOCK_ENGINE="direct", COLUMNS="80", HOME=folder)  # noqa: TID251 - the engine that starts fastest
         for name, text in FILES.items():
             Path(folder, name).write_text(text, encoding="utf-8")
@@ -137,8 +137,8 @@ def elsewhere() -> Generator[None]:
             yield
         finally:
             os.chdir(before)
-            os.environ.clear()  # noqa: TID251 - likewise
-            os.environ.update(variables)  # noqa: TID251 - likewise
+            os.environ.clear()  # noqa: TID251 - commands read it
+            os.environ.update(variables)  # noqa: TID251 - commands read it
 
 
 def printed(command: str) -> str:
@@ -172,7 +172,7 @@ def main() -> int:
         return 0
     name = PAGE.relative_to(ROOT).as_posix()
     if "--check" in sys.argv[1:]:
-        print(f"{name}: out of step; run `make docs`")
+        print(f"{name}: out of date; run `make docs`")
         return 1
     PAGE.write_text(fresh, encoding="utf-8", newline="\n")
     print(f"{name}: written")

@@ -17,8 +17,37 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "interlock"
-SCOPE = ("contract", "capabilities", "errors")
-LAYERS = ("contract", "capabilities", "engine", "runtime", "errors")
+ADAPTERS = ("stores", "tools", "models", "processes", "media", "verification")
+SCOPE = (
+    *ADAPTERS,
+    "contract",
+    "capabilities",
+    "errors",
+    "engine",
+    "runtime",
+    "providers",
+    "cli",
+    "testing",
+    "agent.py",
+    "app.py",
+    "compiler.py",
+    "discovery.py",
+    "drawing.py",
+    "grant_checks.py",
+    "human.py",
+    "logs.py",
+    "replay.py",
+    "reply.py",
+    "runner.py",
+    "secrets.py",
+    "settings.py",
+    "standalone.py",
+    "suspended.py",
+    "system.py",
+)
+AGENTS = SOURCE.parent / "interlock_agents"
+AGENT_SCOPE = ("sam", "gateway")
+LAYERS = ("contract", "capabilities", "engine", "runtime", "errors", *ADAPTERS)
 """Packages in which no two classes share a name."""
 
 
@@ -76,16 +105,19 @@ NAMES = [
 
 
 def files() -> Iterator[tuple[str, str]]:
-    for package in SCOPE:
-        for path in sorted((SOURCE / package).rglob("*.py")):
-            yield str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")
+    for path in (*(SOURCE / name for name in SCOPE), *(AGENTS / name for name in AGENT_SCOPE)):
+        for module in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            yield str(module.relative_to(SOURCE.parent)), module.read_text(encoding="utf-8")
 
 
 def prose(source: str) -> Iterator[tuple[int, str]]:
-    """Yield every string and comment of a module with its line."""
+    """Yield every sentence in a string or comment of a module with its line.
+
+    A word alone, or in backticks, is a name or a value; a string that begins with a line break is a list of words.
+    """
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in {tokenize.COMMENT, tokenize.STRING}:
-            yield token.start[0], re.sub(r"\s+", " ", token.string)
+        if token.type in {tokenize.COMMENT, tokenize.STRING} and " " in token.string and not token.string.startswith('"""\n'):
+            yield token.start[0], re.sub(r"\s+", " ", re.sub(r"`[^`]*`", "``", token.string))
 
 
 def names(source: str) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from interlock import END, Graph, Interlock, Outcome, Settings, Untrusted, node
-from interlock.capabilities import ModelBackend, ModelRequest, ModelResponse
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse
 
 Run = Callable[[], Awaitable[object]]
 

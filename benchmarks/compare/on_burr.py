@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable
 
 from burr.core import ApplicationBuilder, GraphBuilder, State, action, when
 
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.adapters.system import SystemClock, SystemIds
-from interlock.agents.sam import nodes
-from interlock.agents.sam.state import Response
-from interlock.capabilities import Clock, Ids, Images, ModelBackend, Transcriber
+from interlock.capabilities import Clock, Ids
+from interlock.system import SystemClock, SystemIds
+from interlock_agents.sam import nodes
+from interlock_agents.sam.capabilities import Images, ModelBackend, Transcriber
+from interlock_agents.sam.media.refusing import NoImages, NoTranscriber
+from interlock_agents.sam.state import Response
 
 
 @action(reads=["raw_input"], writes=["input_type"])

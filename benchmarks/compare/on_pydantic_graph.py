@@ -13,11 +13,12 @@ from typing import Any
 
 from pydantic_graph import BaseNode, End, GraphBuilder, GraphRunContext
 
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.adapters.system import SystemClock, SystemIds
-from interlock.agents.sam import nodes
-from interlock.agents.sam.state import Answered, Command, ErrorType, InputType, PreprocessingResult, Response
-from interlock.capabilities import Clock, Ids, Images, ModelBackend, ModelResponse, Transcriber
+from interlock.capabilities import Clock, Ids
+from interlock.system import SystemClock, SystemIds
+from interlock_agents.sam import nodes
+from interlock_agents.sam.capabilities import Images, ModelBackend, ModelResponse, Transcriber
+from interlock_agents.sam.media.refusing import NoImages, NoTranscriber
+from interlock_agents.sam.state import Answered, Command, ErrorType, InputType, PreprocessingResult, Response
 
 
 @dataclass

@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from interlock.adapters.models.stub import StubModelBackend
-from interlock.capabilities import ModelBackend, ModelRequest, ModelResponse
+from interlock_agents.sam.backends import StubBackend
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse
 
 Turn = Callable[[str], Awaitable[Any]]
 SLICE = 0.1
@@ -92,7 +92,7 @@ def answers(subject: str, mistakes: str) -> Iterator[dict[str, Any]]:
     """Answer the requests one by one. The first answer says how many turns are in a slice."""
     with asyncio.Runner() as runner:
         sam = sam_on(subject)
-        instant, slow = sam(StubModelBackend()), sam(SlowModel())
+        instant, slow = sam(StubBackend()), sam(SlowModel())
         ended = runner.run(_wait(instant("hello there")))
         if getattr(ended, "output", None) != "This is a stubbed response.":
             raise RuntimeError(f"'{subject}' does not do what sam does: {ended!r}")

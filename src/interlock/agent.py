@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock.adapters.models.rules import Rules
+from pydantic import JsonValue
+
 from interlock.contract import Graph
 from interlock.engine.messages import NativeField
 from interlock.errors import ContractError, Problem
+from interlock.models.rules import Rules
 from interlock.providers.provider import Provider
 from interlock.reply import Reply
 from interlock.runtime.targets import Subgraph
 from interlock.settings import AgentSettings
 from interlock.verification.invariants import Invariant
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "Export"]
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file that can be written of a result: its text, and what it is for a person ("12 rows")."""
+
+    text: str
+    what: str
+
+
+_FIELD_FIX = "name a field of the state."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +38,11 @@ class Agent:
     """A named agent."""
 
     name: str
+    """The name by which commands and programs find the agent."""
     summary: str
+    """One line on what the agent does, for `interlock agents`."""
     graphs: Sequence[Graph]
+    """All graphs of the agent."""
     entries: Mapping[str | None, Graph]
     """The graph that each role enters. The key None is for a caller who names no role."""
     reply: Callable[[Mapping[str, Any]], Reply]
@@ -35,6 +51,8 @@ class Agent:
     """Parses text or fields, with the session id, into the input fields. Without it, text becomes the one field that the graph takes."""
     identity: str | None = None
     """The input field that says who calls. It is filled with the principal of a turn, where the caller passes one."""
+    speaks: str | Sequence[str] = ()
+    """The node that speaks to the user, or one for each role: what a model streams in another node is not part of the reply."""
     answers_empty: bool = False
     """Whether empty text is accepted as input."""
     offline: Rules = field(default_factory=Rules)
@@ -67,12 +85,33 @@ class Agent:
     """Make the adapters of capabilities that the library does not provide, or that the agent provides in another way."""
     settings: type[AgentSettings] | None = None
     """The class of the settings that belong to this agent alone."""
+    exports: Mapping[str, Callable[[Mapping[str, Any]], Sequence[Export]]] = field(
+        default_factory=dict[str, Callable[[Mapping[str, Any]], Sequence[Export]]]
+    )
+    """What `--save FILE` can write of a final state, by the ending of the file's name: `.csv`."""
+    stored: Mapping[str, Callable[[Callable[[type], Any], str], Awaitable[JsonValue]]] = field(
+        default_factory=dict[str, Callable[[Callable[[type], Any], str], Awaitable[JsonValue]]]
+    )
+    """What scenarios can expect in the agent's own stores, by name: functions of an adapter finder and the session."""
 
     def __post_init__(self) -> None:
-        unknown = [(graph, name) for graph in self.entries.values() for name in self.persists if name not in graph.state.fields]
-        if unknown:
-            fix = "name a field of the state."
-            raise ContractError(
-                Problem("unknown_field", f"agent '{self.name}' persists '{name}', which is no field of the state.", fix, graph.name)
-                for graph, name in unknown
-            )
+        problems = [
+            Problem("unknown_field", f"agent '{self.name}' persists '{name}', which is no field of the state.", _FIELD_FIX, graph.name)
+            for graph in self.entries.values()
+            for name in self.persists
+            if name not in graph.state.fields
+        ]
+        nodes = dict.fromkeys(name for graph in (*self.entries.values(), *self.graphs) for name in graph.nodes)
+        fix = f"name one of its nodes: {', '.join(nodes)}."
+        problems += [
+            Problem("unknown_node", f"agent '{self.name}' speaks by '{name}', which is no node of its graphs.", fix, self.name)
+            for name in self.speakers
+            if name not in nodes
+        ]
+        if problems:
+            raise ContractError(problems)
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """The names of the nodes that speak to the user."""
+        return (self.speaks,) if isinstance(self.speaks, str) else tuple(self.speaks)

@@ -4,42 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from interlock.adapters.system import SystemIds
 from interlock.agent import Agent
 from interlock.capabilities import Ids
-from interlock.capabilities.graph_store import GraphStore
 from interlock.compiler import Compiler
 from interlock.contract import Graph
 from interlock.discovery import AGENTS, agent_of, entry_of, find_graph, load_agent
-from interlock.errors import AgentUnknown, ContractError, RecordInvalid, SettingsInvalid, StateIncompatible, StoreUnavailable
+from interlock.errors import AgentUnknown, ContractError, RecordInvalid, SettingsInvalid, StateIncompatible
 from interlock.input import check_id, check_listener, check_session, check_text
 from interlock.providers.resolver import Providers
+from interlock.replay import Replay
 from interlock.runner import Runner
-from interlock.runtime.events import EventQueue
 from interlock.runtime.limits import Limits
-from interlock.runtime.observe import LOGGER, EventLog, span_observer
+from interlock.runtime.observe import LOGGER, EventLog
 from interlock.runtime.rate_limits import RateLimits
-from interlock.runtime.recording import Replay, check_path, read_record
+from interlock.runtime.recording import check_path, read_record
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.turn import TurnOptions, TurnResult
 from interlock.settings import LIMITS, Settings, read_settings
+from interlock.spans import span_observer
+from interlock.system import SystemIds
 
 if TYPE_CHECKING:
-    from interlock.capabilities.graph_store import Edge as GraphEdge
-    from interlock.capabilities.graph_store import KeptGraph
-    from interlock.capabilities.graph_store import Node as GraphNode
     from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore
     from interlock.runtime.events import Event, Listener
 
-__all__ = ["MAX_EDGES", "Interlock"]
+__all__ = ["Interlock"]
 
-MAX_EDGES = 100_000
-"""How many edges of a property graph are returned at most."""
+A = TypeVar("A")
 
 _FOLLOWING = 10
 """How many turns may follow one another without a new input."""
@@ -135,14 +132,22 @@ class Interlock:
         turn: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Run one turn and yield its events; the last one has the result. Closing the generator cancels the turn."""
-        queue = EventQueue()
-        running = self.run(agent, given, session=session, role=role, principal=principal, turn=turn, on_event=queue.append)
+        events: deque[Event] = deque()
+        changed = asyncio.Event()
+
+        def listener(event: Event) -> None:
+            events.append(event)
+            changed.set()
+
+        running = self.run(agent, given, session=session, role=role, principal=principal, turn=turn, on_event=listener)
         task = asyncio.create_task(running)
-        task.add_done_callback(lambda _: queue.end())
+        task.add_done_callback(lambda _: changed.set())
         try:
-            while await queue.wait():
-                while queue.events:
-                    yield queue.events.popleft()
+            while events or not task.done():
+                await changed.wait()
+                changed.clear()
+                while events:
+                    yield events.popleft()
             await task
         finally:
             task.cancel()
@@ -162,7 +167,7 @@ class Interlock:
         return await self._follow(chosen, result, role=role, principal=None, listener=on_event)
 
     async def waiting(self, agent: str | Graph | Agent, *, session: str) -> TurnResult | None:
-        """Return the suspended turn of a session, with its question, or None where there is none. No call is made."""
+        """Return the suspended turn of a session, with its question, or None where no turn is suspended. No call is made."""
         chosen = self._chosen(agent)
         path = self._runner.suspended.path(chosen.name, check_session(session))
         return None if path is None else await self._runner.resume(chosen, path, listener=None)
@@ -217,25 +222,12 @@ class Interlock:
         persisted = graph.state.names if isinstance(agent, Graph) else {*chosen.persists, *graph.state.takes} & graph.state.names
         return self._compiler.export(chosen, graph, checkpointer=checkpointer, store=store, persisted=persisted)
 
-    async def property_graph(self, session: str, *, limit: int = 100) -> tuple[tuple[GraphNode, ...], tuple[GraphEdge, ...]]:
-        """Return up to `limit` nodes of a session's property graph, and its edges."""
-        store, name = self._providers.adapter(GraphStore), check_session(session)
-        nodes = await store.nodes(name, limit=limit)
-        return nodes, await store.edges(name, limit=MAX_EDGES)
-
-    async def property_graphs(self) -> tuple[KeptGraph, ...]:
-        """List the stored property graphs, by the names of their sessions."""
-        return await self._stored_graphs().graphs()
-
-    async def delete_property_graph(self, session: str) -> None:
-        """Delete the property graph of a session. Raises NotInGraph where there is none."""
-        await self._stored_graphs().delete(session)
-
-    def _stored_graphs(self) -> Any:
-        store = self._providers.adapter(GraphStore)
-        if not hasattr(store, "graphs") or not hasattr(store, "delete"):
-            raise StoreUnavailable(f"'{type(store).__name__}' cannot list or delete its graphs.")
-        return store
+    def adapter(self, agent: str | Graph | Agent, capability: type[A]) -> A:
+        """Return the adapter that an agent's nodes are granted, for programs that work on an agent's own stores."""
+        found = self._providers.adapter(capability, self._chosen(agent))
+        if found is None:
+            raise SettingsInvalid(f"Nothing provides '{capability.__name__}' for this agent. Pass it in Interlock(grants=...).")
+        return cast("A", found)
 
     def _chosen(self, agent: str | Graph | Agent) -> Agent:
         """Return the agent that a caller means: an installed one by its name, an Agent, or a Graph as an agent."""
@@ -287,8 +279,32 @@ class Interlock:
 
     def _turn_options(self) -> TurnOptions:
         """Return the options of a new turn, with its observers: OpenTelemetry and logging can be set up at any time."""
-        spans = span_observer()
+        spans = span_observer(content=self.settings.trace_content)
         observers = () if spans is None else (spans,)
         if LOGGER.isEnabledFor(logging.DEBUG):
             observers = (*observers, EventLog())
         return replace(self._options, observers=observers) if observers else self._options
+
+    async def waiting_events(self, agent: str | Graph | Agent, *, session: str) -> list[Event]:
+        """Return the events that the suspended turn of a session has emitted so far. No call is made.
+
+        A listener of `answer` receives them again, before the new ones.
+        """
+        chosen = self._chosen(agent)
+        events: list[Event] = []
+        path = self._runner.suspended.path(chosen.name, check_session(session))
+        if path is not None:
+            await self._runner.resume(chosen, path, listener=events.append)
+        return events
+
+    async def session_state(self, agent: str | Graph | Agent, *, session: str, role: str | None = None) -> Mapping[str, Any] | None:
+        """Return the persisted fields of a session, or None where it has none. No adapter is opened."""
+        chosen = self._chosen(agent)
+        graph = entry_of(chosen, role)
+        if not chosen.persists:
+            return None
+        fingerprint = self._compiler.compile_for_replay(chosen, graph).gate.fingerprint
+        stored = await self._providers.session_state(graph, fingerprint).load(check_session(session))
+        if stored.version is None:
+            return None
+        return {name: value for name, value in stored.values.items() if name in chosen.persists}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -10,19 +10,19 @@ from interlock.agent import Agent
 from interlock.contract import Graph
 from interlock.engine.direct import DirectGraph
 from interlock.errors import ContractError, Problem
+from interlock.extras import require
+from interlock.grant_checks import gate_problems, subgraph_problems
 from interlock.providers.resolver import Providers
 from interlock.runtime.gate import Gate
-from interlock.runtime.grant_checks import subgraph_problems
 from interlock.runtime.redaction.values import ValueRedactor
-from interlock.runtime.standalone import Standalone
 from interlock.runtime.targets import ReadySubgraph
 from interlock.runtime.turn import TurnOptions
 from interlock.settings import Settings
+from interlock.standalone import Standalone
 
 if TYPE_CHECKING:
     from interlock.engine import Compiled
-    from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore, LangGraphGraph
-    from interlock.engine.messages import NativeField
+    from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore
 
 __all__ = ["CompiledGraph", "Compiler"]
 
@@ -51,7 +51,7 @@ class Compiler:
         if known is not None:
             return known[-1]
         gate = self._gate(agent, graph, inside=inside)
-        compiled = CompiledGraph(gate, self._for_engine(graph, gate))
+        compiled = CompiledGraph(gate, self._for_engine(graph))
         # The agent and the graph are kept with it, so that no other object gets their id.
         self._compiled[key] = (agent, graph, compiled)
         return compiled
@@ -59,30 +59,16 @@ class Compiler:
     def compile_for_replay(self, agent: Agent, graph: Graph, *, inside: tuple[Graph, ...] = ()) -> CompiledGraph:
         """Compile a graph with a gate that refuses every call: a replay finds all of them in its journal."""
         gate = self._gate(agent, graph, inside=inside, for_replay=True)
-        return CompiledGraph(gate, self._for_engine(graph, gate))
+        return CompiledGraph(gate, self._for_engine(graph))
 
     def export(
         self, agent: Agent, graph: Graph, *, checkpointer: AnyCheckpointer | None, store: AnyStore | None, persisted: Collection[str]
     ) -> AnyCompiledGraph:
         """Compile a graph as a LangGraph graph for a caller. `persisted` are the fields with which a thread's next run starts."""
+        require("langgraph", extra="langgraph", what="LangGraph")
+        from interlock.engine.exported import current_redaction, export_graph  # noqa: PLC0415 - importing LangGraph takes most of a second
+
         gate = self._gate(agent, graph)
-        return self._langgraph(graph, gate, checkpointer=checkpointer, store=store, outlive=sorted(persisted), native=agent.native).compiled
-
-    def _for_engine(self, graph: Graph, gate: Gate) -> Compiled:
-        return DirectGraph(graph) if self._settings.engine == "direct" else self._langgraph(graph, gate)
-
-    def _langgraph(
-        self,
-        graph: Graph,
-        gate: Gate,
-        *,
-        checkpointer: AnyCheckpointer | None = None,
-        store: AnyStore | None = None,
-        outlive: Collection[str] | None = None,
-        native: Mapping[str, NativeField] | None = None,
-    ) -> LangGraphGraph:
-        from interlock.engine.exported import current_redaction  # noqa: PLC0415 - importing LangGraph takes most of a second
-        from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - as above
 
         def redact() -> ValueRedactor:
             return ValueRedactor(self._options().redactor.for_turn(gate.names), secret=graph.state.secret, keys=gate.names)
@@ -93,16 +79,24 @@ class Compiler:
             return replace(self._options(), redactor=run.redactor)
 
         standalone = Standalone(graph, gate, options, max_answer_bytes=self._settings.max_input_bytes)
-        return LangGraphGraph(
+        return export_graph(
             graph,
             standalone=standalone.run_node,
             redact=redact,
+            persisted=sorted(persisted),
+            native={name: one for name, one in agent.native.items() if name in graph.state.fields},
             checkpointer=checkpointer,
             store=store,
             fingerprint=gate.fingerprint,
-            outlive=outlive,
-            native={name: one for name, one in (native or {}).items() if name in graph.state.fields},
         )
+
+    def _for_engine(self, graph: Graph) -> Compiled:
+        if self._settings.engine == "direct":
+            return DirectGraph(graph)
+        require("langgraph", extra="langgraph", what="LangGraph")
+        from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - as above
+
+        return LangGraphGraph(graph)
 
     def _read_settings(self, agent: Agent) -> None:
         """Read the settings of an agent before anything uses them, so that every secret among them is redacted."""
@@ -122,10 +116,14 @@ class Compiler:
         if problems:
             raise ContractError(problems)
         compile_inner = self.compile_for_replay if for_replay else self.compile
-        ready: dict[type, ReadySubgraph] = {}
+        adapters: dict[type, object] = {}
         for capability, subgraph in subgraphs.items():
             inner = compile_inner(agent, subgraph.graph, inside=inside)
-            ready[capability] = ReadySubgraph(subgraph, inner.gate, inner.compiled)
+            adapters[capability] = ReadySubgraph(subgraph, inner.gate, inner.compiled)
         composed = self._providers.composed(agent, graph.capabilities, replaying=for_replay)
         plain = tuple(one for one in graph.capabilities if one not in subgraphs and one not in composed)
-        return Gate(graph, None if for_replay else self._providers.adapters(agent, plain), subgraphs=ready, composed=composed)
+        grants = {} if for_replay else self._providers.adapters(agent, plain)
+        problems += gate_problems(graph, composed, grants, () if for_replay else plain)
+        if problems:
+            raise ContractError(problems)
+        return Gate(graph, {**adapters, **composed, **grants})

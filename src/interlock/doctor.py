@@ -6,7 +6,6 @@ The providers of the library and of every agent say for themselves what they fin
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import sys
@@ -19,7 +18,8 @@ from pydantic_settings import BaseSettings
 
 from interlock.agent import Agent
 from interlock.discovery import AGENTS, load_agent
-from interlock.errors import InterlockError
+from interlock.errors import ExtraMissing, InterlockError
+from interlock.extras import is_installed
 from interlock.providers.provider import Check
 from interlock.providers.resolver import Providers
 from interlock.providers.stores import check_session_state
@@ -28,15 +28,15 @@ from interlock.settings import Settings
 
 __all__ = ["Check", "examine"]
 
-PACKAGES = ("langgraph", "langchain-core", "langchain-openai", "pydantic", "pillow")
+PACKAGES = ("pydantic", "langgraph", "langchain-core", "langchain-openai")
 PATIENCE = 5.0  # seconds for a server to answer
 
 
 async def examine(settings: Settings, agents: Iterable[str | Agent] = AGENTS) -> AsyncIterator[Check]:
     """Look at everything, one thing after the other. `agents` are names of installed ones, or agents. Nothing is changed by looking."""
     yield Check(what="python", state="ok", found=f"{platform.python_version()}, interlock {importlib.metadata.version('interlock')}")
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
-    yield Check(what="packages", state="ok", found=versions)
+    yield Check(what="packages", state="ok", found=", ".join(map(_version, PACKAGES)))
+    yield _check_engine(settings)
     yield _check_settings(settings)
     yield _check_folder(settings.folder)
     quick = settings.model_copy(update={"max_call_seconds": PATIENCE, "graph_seconds": PATIENCE})
@@ -49,11 +49,32 @@ async def examine(settings: Settings, agents: Iterable[str | Agent] = AGENTS) ->
         try:
             found = load_agent(agent) if isinstance(agent, str) else agent
             yield _check_agent(found, settings)
+        except ExtraMissing as error:
+            yield Check(what=f"agent {agent}", state="off", found="not installed", fix=error.command)
+            continue
         except InterlockError as error:
             yield Check(what=f"agent {agent if isinstance(agent, str) else agent.name}", state="broken", found=error.message)
             continue
         async for check in providers.check(found.providers, found):
             yield check
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{package} not installed"
+
+
+def _check_engine(settings: Settings) -> Check:
+    """Say which engine runs the graphs, and why."""
+    if is_installed("langgraph"):
+        why = "as set" if "engine" in settings.model_fields_set else "the default, because LangGraph is installed"
+        return Check(what="engine", state="ok", found=f"{settings.engine} ({why})")
+    fix = "pip install 'interlock[langgraph]'"
+    if settings.engine == "langgraph":
+        return Check(what="engine", state="broken", found="langgraph is set, but LangGraph is not installed", fix=fix)
+    return Check(what="engine", state="ok", found="direct (LangGraph is not installed)", fix=fix)
 
 
 def _check_settings(settings: Settings) -> Check:
@@ -82,7 +103,7 @@ def _check_folder(folder: Path) -> Check:
 
 
 def _check_tracing() -> Check:
-    if importlib.util.find_spec("opentelemetry.sdk") is None:
+    if not is_installed("opentelemetry.sdk"):
         return Check(what="tracing", state="off", found="no OpenTelemetry SDK", fix="pip install opentelemetry-distro and configure it")
     is_set_up = "opentelemetry.sdk.trace" in sys.modules
     found = "an OpenTelemetry SDK is installed" + ("" if is_set_up else "; spans go where it is configured to send them")

@@ -10,9 +10,10 @@ import functools
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 
-from interlock.errors import AgentUnknown, ContractError
+from interlock.errors import AgentUnknown, ContractError, ExtraMissing
+from interlock.extras import missing_packages
 
-__all__ = ["AGENTS", "GROUP", "load_installed"]
+__all__ = ["AGENTS", "GROUP", "how_to_install", "load_installed"]
 
 GROUP = "interlock.agents"
 """The group of entry points that name agents."""
@@ -40,12 +41,26 @@ def load_installed(name: str) -> object:
     if len(points) > 1:
         packages = " and ".join(f"'{'?' if point.dist is None else point.dist.name}'" for point in points)
         raise AgentUnknown(f"Agent '{name}' is in several packages: {packages}. Uninstall all but one of them.")
+    install = how_to_install(name)
+    if install is not None:
+        raise ExtraMissing(f"Agent '{name}' is not installed completely. Run: {install}")
     try:
         return points[0].load()
     except ContractError:
         raise
     except Exception as error:
         raise AgentUnknown(f"Agent '{name}' cannot be loaded from '{points[0].value}': {type(error).__name__}: {error}.") from error
+
+
+def how_to_install(name: str) -> str | None:
+    """Return the command that installs what an agent still needs, or None where nothing is missing. The agent is not loaded.
+
+    An entry point names the extras that its agent needs: `shop = "my_shop:agent [shop]"`.
+    """
+    for point in _POINTS.get(name, ()):
+        if point.dist is not None and any(missing_packages(point.dist.name, extra) for extra in point.extras):
+            return f"pip install '{point.dist.name}[{','.join(point.extras)}]'"
+    return None
 
 
 def _known() -> str:

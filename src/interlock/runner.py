@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
-from interlock.adapters.system import SystemClock
 from interlock.agent import Agent
 from interlock.capabilities.human import Question
 from interlock.compiler import CompiledGraph, Compiler
@@ -21,6 +20,7 @@ from interlock.errors import (
     ContractError,
     InputSchema,
     InterlockError,
+    JournalFailed,
     NothingWaits,
     RecordInvalid,
     SettingsInvalid,
@@ -29,15 +29,17 @@ from interlock.errors import (
 )
 from interlock.input import check_characters, check_session, check_size, check_text
 from interlock.providers.resolver import Providers
+from interlock.replay import Replay, differences
 from interlock.runtime.gate import Gate
 from interlock.runtime.journal import Entry, Journal
-from interlock.runtime.recording import Footer, Header, Record, RecordFile, Replay, differences, read_record
+from interlock.runtime.recording import Footer, Header, Record, RecordFile, read_record
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.redaction.exceptions import redact_error
 from interlock.runtime.sessions import SessionState
 from interlock.runtime.turn import Turn, TurnOptions, TurnRequest, TurnResult
 from interlock.settings import Settings
 from interlock.suspended import SuspendedTurns
+from interlock.system import SystemClock
 
 if TYPE_CHECKING:
     from interlock.runtime.events import Event, Listener
@@ -92,33 +94,29 @@ class Runner:
         """Run a turn, after the other turns of its session."""
         compiled = self._compiler.compile(agent, request.graph)
         async with self._lock(request):
-            if request.pauses:
-                return await self._run_suspendable(request, compiled, record, listener)
-            if record is not None:
-                return await self._run_recorded(request, compiled, record, listener, full=True)
+            if request.pauses or record is not None:
+                return await self._run_recorded(request, compiled, record, listener)
             return await Turn(request, compiled.gate, options=self._options(), listener=listener).run(compiled.compiled)
 
-    async def _run_suspendable(
+    async def _run_recorded(
         self, request: TurnRequest, compiled: CompiledGraph, record: Path | None, listener: Listener | None
     ) -> TurnResult:
-        new = self.suspended.begin(request.agent, request.session)
-        path, waits = record or new, False
-        try:
-            result = await self._run_recorded(request, compiled, path, listener, full=record is not None)
-            waits = result.status == "waiting"
-            return result
-        finally:
-            self.suspended.keep_or_delete(path, request.agent, request.session, waits=waits)
-
-    async def _run_recorded(
-        self, request: TurnRequest, compiled: CompiledGraph, path: Path, listener: Listener | None, *, full: bool
-    ) -> TurnResult:
+        """Run a turn with a record: the one that the caller wants, or one of its own for a turn that may be suspended."""
+        own = self.suspended.begin(request.agent, request.session) if request.pauses else None
+        path, waits = cast("Path", record or own), False
         options = self._options()
         seconds = options.limits.max_turn_seconds
         deadline = None if seconds is None else (await self._clock.now()).timestamp() + seconds
         header = Header.of(request, compiled.gate.fingerprint, options.limits, self._settings.redact, deadline=deadline)
-        with RecordFile.create(path, header) as file:
-            return await self._record(request, compiled, file, Journal(request.turn, store=file), listener=listener, full=full)
+        try:
+            with RecordFile.create(path, header) as file:
+                journal = Journal(request.turn, store=file)
+                result = await self._record(request, compiled, file, journal, listener=listener, full=record is not None)
+            waits = result.status == "waiting"
+            return result
+        finally:
+            if request.pauses:
+                self.suspended.keep_or_delete(path, request.agent, request.session, waits=waits)
 
     async def _record(
         self,
@@ -142,7 +140,8 @@ class Runner:
             result = await turn.run(compiled.compiled)
         except asyncio.CancelledError:
             if full and journal.failure is None:
-                with suppress(InterlockError):
+                with suppress(InterlockError, JournalFailed):
+                    await journal.commit()
                     await file.end(vars(Footer.of(turn.cancelled(), events)))
             raise
         if full and journal.failure is None and result.status != "waiting":
@@ -294,7 +293,7 @@ async def _write_answer(file: RecordFile, record: Record, text: str) -> list[Ent
     entry = asked[-1].answered(Question(text="", options=tuple(asked[-1].question["options"])).resolve(text))
     known = next((one for one in record.entries if one.question is None and one.sequence == entry.sequence), None)
     if known is None:
-        await file.append(entry)
+        await file.append([entry])
         return [*record.entries, entry]
     if known.result != entry.result:
         fix = "give that answer again, or give up the turn by 'abort'"

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
-__all__ = ["SecretIfLong", "SecretUrl", "find_secrets", "without_password"]
+__all__ = ["SecretIfLong", "SecretUrl", "fields_of", "find_secrets", "parts_of", "without_password"]
 
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^:/@]*:([^@]*)@", re.IGNORECASE)
 _SHORTEST = 8  # characters
@@ -41,7 +41,7 @@ def _find(value: object, seen: set[int]) -> Iterator[Any]:
     if isinstance(value, SecretStr | SecretBytes | Secret):
         yield from _clear(cast("Any", value))
         return
-    parts = _parts(value)
+    parts = parts_of(value)
     if parts is None or id(value) in seen:
         return
     seen.add(id(value))  # a value may contain itself
@@ -60,13 +60,20 @@ def _clear(secret: SecretStr | SecretBytes | Secret[Any]) -> Iterator[Any]:
         yield from dict.fromkeys((found[1], unquote(found[1])))
 
 
-def _parts(value: object) -> Iterable[object] | None:
-    """Return what a value consists of; None for a value that has no parts."""
-    if isinstance(value, BaseModel):
-        return (*vars(value).values(), *(value.model_extra or {}).values())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+def fields_of(value: object) -> Mapping[Any, Any] | None:
+    """Return the fields of a mapping, a pydantic model or a dataclass; None for any other value."""
     if isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value)
-        return (*pairs.keys(), *pairs.values())
-    return cast("Iterable[object]", value) if isinstance(value, list | tuple | set | frozenset) else None
+        return cast("Mapping[Any, Any]", value)
+    if isinstance(value, BaseModel):
+        return {**vars(value), **(value.model_extra or {})}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    return None
+
+
+def parts_of(value: object) -> Iterable[Any] | None:
+    """Return the values inside a collection or a record, and the keys of a mapping; None for a value that has no parts."""
+    fields = fields_of(value)
+    if fields is None:
+        return cast("Iterable[Any]", value) if isinstance(value, list | tuple | set | frozenset) else None
+    return (*fields.keys(), *fields.values()) if fields is value else fields.values()

@@ -22,6 +22,7 @@ from pydantic_settings import (
 
 from interlock.engine import EngineName
 from interlock.errors import InterlockError, SettingsInvalid
+from interlock.extras import is_installed
 from interlock.installed import AGENTS, load_installed
 from interlock.secrets import SecretIfLong, SecretUrl, find_secrets
 
@@ -154,23 +155,23 @@ class Settings(_FromSources):
     _of_agents: dict[type[AgentSettings], tuple[dict[str, Any], AgentSettings]] = PrivateAttr(default_factory=dict)
     _is_isolated: bool = PrivateAttr(default=False)
 
-    model: Annotated[str, Field(description="who answers: `offline`, `stub`, `local`, `scripted:FILE` or `provider:name`")] = "offline"
+    model: Annotated[str, Field(description="which model answers: `offline`, `stub`, `local`, `scripted:FILE` or `provider:name`")] = (
+        "offline"
+    )
     model_base_url: Annotated[str | None, Field(description="where the model's server is, for any OpenAI-compatible one")] = None
     model_api_key: Annotated[SecretStr | None, Field(description="the key for the model's server")] = None
     model_max_tokens: Annotated[int, Field(ge=1, description="how long one answer of the model may be, in tokens")] = 1024
     model_path: Annotated[Path | None, Field(description="for `local`: the weights, a GGUF file")] = None
-    transcriber: Annotated[str, Field(description="who hears: `off`, `pocketsphinx` or `openai:name`")] = "off"
-    transcriber_base_url: Annotated[str | None, Field(description="where the transcriber's server is, if not the model's")] = None
-    transcriber_api_key: Annotated[SecretStr | None, Field(description="the key for the transcriber's server, if not the model's")] = None
-    engine: Annotated[EngineName, Field(description="who walks the rows: `langgraph` or `direct`")] = "langgraph"
-    max_input_bytes: Annotated[int, Field(ge=1, description="the largest input that is taken")] = 16 * 1024 * 1024
-    max_image_pixels: Annotated[int, Field(ge=1, description="the largest image that is unpacked")] = 32_000_000
+    engine: Annotated[
+        EngineName, Field(description="what runs the graphs: `langgraph`, the default where it is installed, or `direct`")
+    ] = Field(default_factory=lambda: "langgraph" if is_installed("langgraph") else "direct")
+    max_input_bytes: Annotated[int, Field(ge=1, description="the largest input that is accepted")] = 16 * 1024 * 1024
     max_steps: Annotated[int | None, Field(ge=1, description="how many nodes a turn may run, where its graph does not say less")] = 1000
     max_turn_seconds: Annotated[float | None, Field(gt=0, description="how long a turn may take")] = 300.0
     max_call_seconds: Annotated[float | None, Field(gt=0, description="how long a capability call may take, or a stream be silent")] = 60.0
-    max_model_calls: Annotated[int | None, Field(ge=0, description="how often a turn may ask a model")] = 50
+    max_model_calls: Annotated[int | None, Field(ge=0, description="how many model calls a turn may make")] = 50
     max_tokens: Annotated[int | None, Field(ge=0, description="how many tokens a turn may take, in and out")] = 200_000
-    max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may say")] = 4 * 1024 * 1024
+    max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may return")] = 4 * 1024 * 1024
     rate_limits: Annotated[
         dict[str, Annotated[int, Field(ge=1)]],
         Field(description="how many calls of a capability are made in a minute, by its name: `{Model = 60}`"),
@@ -180,7 +181,7 @@ class Settings(_FromSources):
         SecretUrl | None,
         Field(description="where session documents are kept: `redis://...`; an embedded Valkey where it is not set"),
     ] = None
-    session_seconds: Annotated[int, Field(ge=1, description="how long a session is kept that nobody goes on with")] = 24 * 60 * 60
+    session_seconds: Annotated[int, Field(ge=1, description="how long a session is kept after its last turn")] = 24 * 60 * 60
     memory_url: Annotated[
         SecretUrl | None, Field(description="where the memory is kept: `postgresql://...`; a SQLite file where it is not set")
     ] = None
@@ -193,17 +194,10 @@ class Settings(_FromSources):
     tool_servers: Annotated[dict[str, ToolServer], Field(description="MCP servers: names, each with its `command` or its `url`")] = {}
     tool_seconds: Annotated[float, Field(gt=0, description="how long a tool may take")] = 10.0
     human: Annotated[
-        Literal["wait", "nobody"], Field(description="what a turn does that needs a person: `wait` for an answer, or go on with `nobody`")
+        Literal["wait", "nobody"],
+        Field(description="what a turn does that needs a person: `wait` for an answer, or continue as if `nobody` were there"),
     ] = "wait"
-    graph_url: Annotated[
-        SecretUrl | None,
-        Field(description="where property graphs are kept: `bolt://...` or `neo4j://...`; files where it is not set"),
-    ] = None
-    graph_user: Annotated[str, Field(description="the user at the graph server")] = "neo4j"
-    graph_password: Annotated[SecretStr | None, Field(description="the password at the graph server")] = None
-    graph_database: Annotated[str, Field(description="the database there; `{graph}` in it stands for the session")] = "neo4j"
-    graph_seconds: Annotated[float, Field(gt=0, description="how long a query of a graph may take")] = 10.0
-    graph_bytes: Annotated[int, Field(ge=1, description="how much a query of a graph may return, in bytes")] = 1_000_000
+    trace_content: Annotated[bool, Field(description="whether spans have what models and tools are given and return, redacted")] = False
     log_level: Annotated[LogLevel, Field(description="what the command line logs: `off`, `debug`, `info`, `warning` or `error`")] = "off"
     data_dir: Annotated[Path, Field(description="where everything is kept that outlives a command")] = Path("~/.interlock")
 
@@ -228,7 +222,7 @@ class Settings(_FromSources):
 
     @classmethod
     def isolated(cls, **given: Any) -> Settings:
-        """Make settings of the defaults and of what is given. Neither the environment nor the file is read, also not for agents."""
+        """Create settings from the defaults and of what is given. Neither the environment nor the file is read, also not for agents."""
         made = cls.model_construct(**given)
         made._is_isolated = True  # noqa: SLF001 - of our own class
         return made

@@ -34,18 +34,18 @@ class SuspendedTurns:
                 if not _is_being_written(left):
                     left.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreUnavailable(f"The turn cannot be written down: {error.strerror}. Fix: set 'data_dir'.") from error
+            raise StoreUnavailable(f"The record of the turn cannot be written: {error.strerror}. Fix: set 'data_dir'.") from error
         return self._running(agent, session)
 
     def find(self, agent: str, session: str) -> Path:
-        """Return the file of the suspended turn. Raises NothingWaits where there is none."""
+        """Return the file of the suspended turn. Raises NothingWaits where no turn is suspended."""
         path = self.path(agent, session)
         if path is None:
             raise NothingWaits(f"No turn of session '{session}' waits for an answer.")
         return path
 
     def path(self, agent: str, session: str) -> Path | None:
-        """Return the file of the suspended turn, or None where there is none."""
+        """Return the file of the suspended turn, or None where no turn is suspended."""
         path = self._waiting(agent, session)
         return path if path.exists() else None
 
@@ -54,7 +54,7 @@ class SuspendedTurns:
         try:
             self._waiting(agent, session).unlink(missing_ok=True)
         except OSError as error:
-            raise StoreUnavailable(f"The turn cannot be given up: {error.strerror}. Fix: set 'data_dir'.") from error
+            raise StoreUnavailable(f"The suspended turn cannot be deleted: {error.strerror}. Fix: set 'data_dir'.") from error
 
     def is_own(self, path: Path) -> bool:
         """Return whether a file is one of these, and not a record that the caller asked for."""
@@ -88,6 +88,10 @@ class SuspendedTurns:
 
     def _waiting(self, agent: str, session: str) -> Path:
         return self._folder / f"{agent}-{session}.waiting"
+
+    def files(self) -> list[Path]:
+        """Return the files of all suspended turns."""
+        return sorted(self._folder.glob("*.waiting"))
 
 
 def _waits(session: str) -> TurnWaiting:

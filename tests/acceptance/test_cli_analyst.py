@@ -161,7 +161,7 @@ def test_a_session_is_gone_on_with_by_the_next_command(interlock: Command):
     assert result["output"].startswith("Orders, 2024: ")
     assert [message["type"] for message in result["state"]["messages"]] == ["human", "ai", "human", "ai"]
     other = json.loads(interlock("run", "analyst", "And in 2024?", "--session", "other", "--json").stdout)
-    assert other["output"].startswith("Which figure would you like?")
+    assert other["output"].startswith("Which figure would you like for: 2024?")
 
 
 @pytest.mark.parametrize("arguments", [["agents"], ["show", "analyst"]], ids=" ".join)
@@ -225,7 +225,7 @@ async def test_the_doctor_leaves_a_damaged_demo_warehouse_to_whoever_needs_it(tm
         ("checkpoint_url", "sqlite:{here}/some.file", "is damaged or holds no checkpoints"),
         ("checkpoint_url", "sqlite:{here}", "cannot be written"),
         ("checkpoint_url", "postgresql://me:p%40ss-word@127.0.0.1:9/x", "cannot be used"),
-        ("checkpoint_url", "postgresql://me:p@ss-word@127.0.0.1:9/x?password=ss-word", "an '@' too many"),
+        ("checkpoint_url", "postgresql://me:p@ss-word@127.0.0.1:9/x?password=ss-word", "more than one '@'"),
         ("checkpoint_url", "nonsense", "must be 'memory:'"),
         ("warehouse", "duckdb:{here}/nowhere.duckdb", "is not there"),
         ("warehouse", "duckdb:{here}/some.file", "cannot be opened"),

@@ -72,7 +72,7 @@ def test_a_module_that_ends_the_process_is_one_typed_line(interlock: Command, tm
 
 
 @pytest.mark.parametrize("start, end", [("[", "]"), ("{a=", "}")])  # noqa: PT006 - as they are read
-@pytest.mark.parametrize("command", [("run", "sam", "hello"), ("doctor",), ("chat", "sam"), ("graph", "puntini", "--session", "s")])
+@pytest.mark.parametrize("command", [("run", "sam", "hello"), ("doctor",), ("chat", "sam"), ("graphs", "draw", "s")])
 def test_settings_that_are_nested_too_deep_are_one_typed_line(
     interlock: Command, tmp_path: Path, start: str, end: str, command: tuple[str, ...]
 ):

@@ -167,7 +167,7 @@ def test_a_line_over_the_limit_is_refused(interlock: Command):
 def test_a_turn_that_fails_says_so_and_the_chat_goes_on(interlock: Command):
     ran = interlock("chat", "sam", stdin=b"data:image/png;base64,bm90\nhello\n")
     assert ran.returncode == 0
-    assert ran.stderr.startswith("media_malformed: ")
+    assert ran.stderr.startswith("media_malformed (error_router_node): ")
     assert "“hello” (1 word)" in ran.stdout
 
 
@@ -184,3 +184,58 @@ def test_a_file_goes_with_what_is_said_next_behind_it_or_alone(interlock: Comman
     assert "You said: “hello”" in answers
     assert "File 'nothing.txt' cannot be read" in ran.stderr
     assert "Name a file: /file PATH" in ran.stderr
+
+
+def test_a_terminal_shows_who_speaks_and_markdown_in_its_form(sit_down: Callable[..., Person], tmp_path: Path):
+    (tmp_path / "script.json").write_text('["# Weather\\n\\nIt is **sunny** in Rome: 2*3 = 6.\\n\\n- one\\n- two"]')
+    person = sit_down("chat", "sam", "--model", "scripted:script.json")
+    person.wait_for(PROMPT)
+    person.type("hello\r")
+    person.wait_for("\x1b[1;32msam\x1b[0m")
+    person.wait_for("It is \x1b[1msunny\x1b[0m in Rome: 2*3 = 6.")
+    person.wait_for(" • \x1b[0mtwo")
+    person.wait_for(PROMPT)
+    person.type("/quit\r")
+    assert person.leave() == 0
+    assert not [line for line in person.lines if "**" in line]
+
+
+def test_an_answer_is_marked_and_recorded_calls_are_not_shown_again(sit_down: Callable[..., Person]):
+    person = sit_down("chat", "puntini", "--session", "s")
+    for text in ("Add a person Design", "Add a task Design"):
+        person.wait_for(PROMPT)
+        person.type(f"{text}\r")
+        person.wait_for("Design.")
+    person.wait_for(PROMPT)
+    person.type("Set the priority of Design to 3\r")
+    person.wait_for("match_ambiguous")
+    person.wait_for("puntini asks")
+    person.wait_for("  2  Task Design")
+    person.wait_for(PROMPT)
+    person.wait_for("answer")
+    person.type("the task\r")
+    person.wait_for("Task Design")
+    person.wait_for("Changed Task Design (priority: 3).")
+    person.wait_for(PROMPT)
+    person.type("/quit\r")
+    assert person.leave() == 0
+    assert person.seen.count("match_ambiguous") == 1
+
+
+def test_a_field_is_shown_in_full_and_a_conversation_is_saved(interlock: Command, tmp_path: Path):
+    text = "a long text " * 20
+    lines = (
+        f"/state raw_input\n/save talk.md\n{text}\n/state raw_input\n/state nothing\n/save talk.md\n/save talk.md\n/save talk.csv\n/help\n"
+    )
+    ran = interlock("chat", "sam", stdin=lines.encode())
+    assert ran.returncode == 0
+    assert f"\n{text}\n" in ran.stdout
+    assert "There is no field 'raw_input'. The fields with a value are: none yet." in ran.stderr
+    assert "There is nothing to save before the first turn." in ran.stderr
+    assert "There is no field 'nothing'. The fields with a value are: conversation_id, " in ran.stderr
+    saved = (tmp_path / "talk.md").read_text()
+    assert saved.startswith(f"**you**\n\n{text}\n\n**sam**\n\nYou said: “")
+    assert "Saved 2 messages to 'talk.md'." in ran.stderr
+    assert "'talk.md' cannot be written: File exists." in ran.stderr
+    assert "'talk.csv' cannot be saved: sam has nothing to save." in ran.stderr
+    assert all(command in ran.stdout for command in ("/state FIELD", "/path", "/events", "/file PATH", "/save FILE", "/help", "/quit"))

@@ -11,7 +11,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def test_a_chat_goes_on_after_a_person_was_asked_for(interlock: Command):
     ran = interlock("chat", "desk", "--session", "s", stdin=b"Can I talk to a person?\nhow much is the steel desk lamp dimmable?\n")
     assert ran.returncode == 0, ran.stderr
-    assert "This is for a colleague, who answers with: interlock run desk --session s --answer TEXT" in ran.stdout
+    assert "This question is for a colleague. Answer with: interlock run desk --session s --answer 'your answer'" in ran.stdout
     assert "46.90 EUR" in ran.stdout
     assert "A colleague says" not in ran.stdout
     assert "No colleague has answered yet" in ran.stderr

@@ -96,7 +96,7 @@ def test_without_a_role_that_there_is_nobody_gets_in(interlock: Command, tmp_pat
 
 @pytest.mark.parametrize("graph", ["admin_graph", "user_graph"])
 def test_a_bare_graph_of_it_has_nobody_to_work_with(interlock: Command, tmp_path: Path, graph: str):
-    ran = interlock("run", f"interlock.agents.gateway.graph:{graph}", "the docs", "--json")
+    ran = interlock("run", f"interlock_agents.gateway.graph:{graph}", "the docs", "--json")
     assert ran.returncode == 2
     assert json.loads(ran.stdout)["error"]["code"] == "contract_invalid"
     assert not (tmp_path / "data").exists()
@@ -126,7 +126,7 @@ def test_nothing_is_answered_and_nothing_is_made(interlock: Command, tmp_path: P
         (
             "user",
             ["List /docs", "Read /docs/../admin/credentials.env", "Delete /docs/billing.md"],
-            ["/billing.md", "path_denied", "nothing is changed"],
+            ["/billing.md", "leads out of the files here", "nothing is changed"],
         ),
     ],
 )

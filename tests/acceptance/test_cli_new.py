@@ -7,6 +7,7 @@ import io
 import json
 import keyword
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from interlock import Interlock, Settings
 from interlock.cli import main
-from interlock.cli.new import FILES, TEMPLATE, check_name, make
+from interlock.cli.new import FILES, TEMPLATE, check_name, from_template, make
 from interlock.cli.scaffold import agent
 from interlock.cli.scaffold.graph import graph
 from interlock.discovery import AGENTS
@@ -39,8 +40,8 @@ Command = Callable[..., tuple[int, str, str]]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two new agents in it: names are short and long, and both have to fit."""
     folder = tmp_path_factory.mktemp("made")
-    make("mine", folder)
-    make(LONGEST, folder)
+    for name in ("mine", LONGEST):
+        make(name, folder, from_template(name))
     return folder
 
 
@@ -258,15 +259,15 @@ def test_where_something_is_already_the_error_says_what_to_do(command: Command, 
     (tmp_path / there).touch()
     code, _, err = command("new", "shop", "--in", str(tmp_path))
     made = tmp_path / "shop"
-    assert (code, err) == (2, f"folder_unusable: '{made}' is there already. Fix: use another name, or another folder by '--in'.\n")
+    assert (code, err) == (2, f"folder_unusable: '{made}' exists. Fix: use another name, or another folder by '--in'.\n")
 
 
 def test_where_it_cannot_be_written_whole_nothing_is_left(tmp_path: Path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))  # some files fit, others do not
     try:
-        with pytest.raises(FolderUnusable, match="cannot be made"):
-            make("shop", tmp_path)
+        with pytest.raises(FolderUnusable, match="cannot be created"):
+            make("shop", tmp_path, from_template("shop"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
@@ -286,3 +287,144 @@ def test_a_name_that_is_taken_can_be_imported_and_hides_nothing(name: str):
         assert not keyword.iskeyword(name)
         assert name not in sys.stdlib_module_names
         assert name not in AGENTS
+
+
+# From a document, and the smallest
+
+
+OWN = """# orders
+
+```mermaid
+flowchart TD
+    START([START]) --> read_order
+    read_order -->|Read| approve
+    read_order -->|Unreadable| reject
+    approve -->|Approved| END([END])
+    approve -->|Rejected| reject
+    reject --> END
+```
+
+| node | may read | may write | may use | must not |
+|---|---|---|---|---|
+| `read_order` | the `text` | `order`, or the `reason` why it cannot be "read" | a `Model` | use `Human`, `Ledger` |
+| `approve` | the `order` | `reply`, `reason` | `Human`, `Ledger` | ask a `Model` |
+| `reject` | the `reason`, and the presence of an `order?` | `reply` | nothing | `branch`; use `Model`, `Human`, `Ledger` |
+"""
+DOCUMENTS: dict[str, tuple[str | Path, list[str]]] = {
+    "sam": (ROOT / "src" / "interlock_agents" / "sam" / "document.md", []),
+    "scaffold": (TEMPLATE / "document.md", []),
+    "analyst": (ROOT / "src" / "interlock_agents" / "analyst" / "document.md", []),
+    "puntini": (ROOT / "src" / "interlock_agents" / "puntini" / "document.md", []),
+    "desk": (ROOT / "src" / "interlock_agents" / "desk" / "document.md", ["--graph", "orchestrator.handle_message"]),
+    "an own one": (OWN, []),
+}
+
+
+@pytest.mark.parametrize(("document", "options"), DOCUMENTS.values(), ids=DOCUMENTS.keys())
+def test_an_agent_from_a_document_builds_verifies_and_its_tests_run(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, document: str | Path, options: list[str]
+):
+    monkeypatch.chdir(tmp_path)
+    if isinstance(document, str):
+        Path("orders.md").write_text(document, encoding="utf-8")
+        document = Path("orders.md")
+    code, printed, err = command("new", "shop", "--from", str(document), *options)
+    assert (code, err) == (0, "")
+    assert {line.split()[0] for line in printed.splitlines() if line.startswith("  shop/")} == {
+        path.as_posix() for path in Path("shop").iterdir()
+    }
+    code, printed, err = command("verify", "shop:agent")
+    assert (code, err) == (0, ""), printed
+    assert printed.splitlines()[-1].startswith("agrees\t")
+    assert Path("shop/document.md").read_text(encoding="utf-8") == document.read_text(encoding="utf-8")
+    settings = ("--no-cache", "--config", ROOT / "pyproject.toml", "--ignore", "D401,PLR0917,RUF001,RUF003", tmp_path)
+    checked = tool(BIN / "ruff", "check", *settings, folder=tmp_path)
+    assert checked.returncode == 0, checked.stdout
+    formatted = tool(BIN / "ruff", "format", "--no-cache", "--check", "--line-length", "88", tmp_path, folder=tmp_path)
+    assert formatted.returncode == 0, formatted.stdout
+    ran = tool(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "shop", folder=tmp_path)
+    assert re.search(r"1 passed, \d+ xfailed", ran.stdout), ran.stdout
+
+
+def test_a_node_from_a_document_says_its_duty(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    Path("orders.md").write_text(OWN, encoding="utf-8")
+    command("new", "shop", "--from", "orders.md")
+    code, _, err = command("run", "shop:agent", "two lamps", "--engine", "direct")
+    assert code == 1
+    assert err == (
+        "node_failed (read_order): The node raised NotImplementedError: read_order: may read: the text; may write: order, or the reason"
+        ' why it cannot be "read"; may use: a Model; must not: use Human, Ledger.\n'
+    )
+    made = {
+        file: Path("shop", f"{file}.py").read_text(encoding="utf-8") for file in ("state", "nodes", "capabilities", "graph", "__init__")
+    }
+    assert "from interlock.capabilities import Human, Model\n" in made["nodes"]
+    assert "class Ledger(Capability, Protocol):" in made["capabilities"]
+    assert "class Human" not in made["capabilities"]
+    assert "async def approve(order: str, *, human: Human, ledger: Ledger) -> Approved | Rejected:" in made["nodes"]
+    assert "async def reject(reason: str, order: Present) -> RejectToEnd:" in made["nodes"]
+    assert 'takes=("text",),\n    gives="reply",' in made["graph"]
+    assert "pauses=True" in made["__init__"]
+
+
+WRONG_DOCUMENTS = {
+    "no flowchart": (OWN.replace("```mermaid", "```text"), "has 0 Mermaid flowcharts"),
+    "a node without duties": (OWN.replace("| `reject` |", "| `decline` |"), "node 'reject' of the flowchart has no line in the table"),
+    "a missing prohibition": (
+        OWN.replace("`branch`; use", "use"),
+        "node 'reject' lacks `branch` under 'must not': the node has one target",
+    ),
+    "a prohibition that contradicts": (
+        OWN.replace("| ask a `Model` |", "| ask a `Model`; `branch` |"),
+        "node 'approve' has `branch` under 'must not'",
+    ),
+    "a field that no outcome can write": (
+        OWN.replace("| nothing | `branch`", "| nothing | `branch`")
+        .replace("reject --> END", "reject -->|Approved| END")
+        .replace("| `reply`, `reason` | `Human`", "| `reason` | `Human`"),
+        "node 'reject' may write 'reply', but all of its outcomes are also returned by nodes that may not",
+    ),
+    "a label that is no name": (OWN.replace("|Unreadable|", "|not readable|"), "'not readable' is not a Python name"),
+    "a node that is not reached": (
+        OWN.replace("read_order -->|Read| approve\n", "read_order -->|Read| reject\n"),
+        "no path leads from START to node 'approve'",
+    ),
+    "a field and a node of a name": (OWN.replace("`order`", "`approve`"), "'approve' is the name of a node and of a field"),
+    "a name of Interlock's": (OWN.replace("Approved", "Outcome"), "'Outcome' is a name of Interlock or Python"),
+    "two graphs": (OWN + OWN, "has several flowcharts. Fix: name the graph by '--graph'"),
+}
+
+
+@pytest.mark.parametrize(("document", "says"), WRONG_DOCUMENTS.values(), ids=WRONG_DOCUMENTS.keys())
+def test_a_document_that_no_rows_can_agree_with_is_refused_with_the_reason(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, document: str, says: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("orders.md").write_text(document, encoding="utf-8")
+    code, printed, err = command("new", "shop", "--from", "orders.md")
+    assert (code, printed, err.partition(":")[0]) == (2, "", "document_invalid")
+    assert says in err
+    assert not Path("shop").exists()
+
+
+def test_the_smallest_agent_runs_and_its_tests_pass(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    assert command("new", "shop", "--minimal")[0] == 0
+    assert {path.name for path in Path("shop").iterdir()} == {"__init__.py", "test_shop.py"}
+    assert command("run", "shop:agent", "Ada", "--engine", "direct") == (0, "Hello, Ada!\n", "")
+    assert command("verify", "shop:agent")[0] == 0
+    assert tool(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "shop", folder=tmp_path).returncode == 0
+
+
+def test_the_type_checker_finds_nothing_in_agents_from_documents(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    Path("orders.md").write_text(OWN, encoding="utf-8")
+    command("new", "orders", "--from", "orders.md")
+    command("new", "numbers_of_a_shop", "--from", str(DOCUMENTS["analyst"][0]))  # uses capabilities that the library does not provide
+    project = {"include": [str(tmp_path)], "typeCheckingMode": "strict", "pythonVersion": "3.11"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(project))
+    checked = tool(BIN / "basedpyright", "-p", tmp_path, "--pythonpath", sys.executable, "--outputjson", folder=tmp_path)
+    report = json.loads(checked.stdout)
+    assert report["generalDiagnostics"] == []
+    assert report["summary"]["filesAnalyzed"] == len(list(tmp_path.glob("*/*.py")))

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.graphs.ladybug import open_ladybug
-from interlock.agents.puntini.spec import OPTIONS
-from interlock.capabilities.graph_store import AddNode, Node
+from interlock_agents.puntini.graph_store import AddNode, Node
+from interlock_agents.puntini.graphs.ladybug import open_ladybug
+from interlock_agents.puntini.spec import OPTIONS
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-RIVAL = Path(__file__).parents[1] / "adapters/graphs/store_rival.py"
+RIVAL = Path(__file__).parents[1] / "agents/graphs/store_rival.py"
 TWINS = ("Create a task Design", "Create a person Design")
 UNSURE = "Set the status of Design to done"
 
@@ -31,9 +31,9 @@ MODULE = '''
 import os
 from pathlib import Path
 
-from interlock.adapters.graphs.ladybug import open_ladybug
+from interlock_agents.puntini.graphs.ladybug import open_ladybug
 from interlock.capabilities import Model
-from interlock.capabilities.graph_store import GraphStore
+from interlock_agents.puntini.graph_store import GraphStore
 from interlock.errors import StoreUnavailable
 from interlock.testing import ScriptedModel
 
@@ -95,7 +95,7 @@ def as_json(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def graph_of(interlock: Command, session: str = "s") -> dict[str, Any]:
-    return as_json(interlock("graph", "puntini", "--session", session, "--format", "json"))
+    return as_json(interlock("graphs", "draw", session, "--format", "json"))
 
 
 def written(path: Path) -> str:
@@ -139,7 +139,7 @@ def test_a_person_sees_the_question_and_its_answer_is_carried_out_at_once(interl
     assert ran.returncode == 0
     asked = ["'Design' could be Person Design or Task Design. Which one do you mean?", "  1  Person Design", "  2  Task Design"]
     assert ran.stdout.splitlines()[:3] == asked
-    assert "interlock run puntini --session s --answer TEXT" in ran.stdout
+    assert "interlock run puntini --session s --answer 'Person Design'" in ran.stdout
     again = interlock("run", "puntini", "--session", "s")
     assert again.stdout == ran.stdout, "the question is shown to whoever comes back"
     answered = interlock("run", "puntini", "--session", "s", "--answer", "the task")
@@ -155,7 +155,7 @@ def test_run_takes_an_answer_or_a_new_goal_that_ends_the_open_one(interlock: Com
     other = interlock("run", "puntini", "Create a task Build", "--session", "s")
     assert "Which one do you mean?" in other.stdout
     assert other.stdout.endswith("Added Task Build.\n")
-    assert "The open question is given up: Given up: 'Set the size of Design to 3'." in other.stderr
+    assert "The earlier question was not answered: Given up: 'Set the size of Design to 3'." in other.stderr
     assert interlock("run", "puntini", "--session", "s", "--answer", "1").returncode == 2
     interlock("run", "puntini", "Set the size of Design to 3", "--session", "s")
     ended = interlock("run", "puntini", "--session", "s", "--answer", "abort")
@@ -223,7 +223,7 @@ def test_a_chat_shows_the_question_takes_an_answer_and_a_new_goal(interlock: Com
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("  1  Person Design") == 3
     assert "You mean Task Design. Changed Task Design (status: done)." in ran.stdout
-    assert "The open question is given up" in ran.stderr
+    assert "The earlier question was not answered" in ran.stderr
     assert "--answer" not in ran.stdout, "one answers by typing"
     assert "| Task | Design | done |" in ran.stdout
     again = interlock("chat", "puntini", "--session", "s", stdin=b"person\nblah blub\nundo\n")
@@ -245,22 +245,22 @@ def test_the_graph_of_a_session_is_drawn(interlock: Command, tmp_path: Path):
     data = graph_of(interlock)
     assert [node["key"] for node in data["nodes"]] == ["Ada", "Apollo", "Build", "Design"]
     assert len(data["edges"]) == 3
-    mermaid = interlock("graph", "puntini", "--session", "s")
+    mermaid = interlock("graphs", "draw", "s")
     assert mermaid.stdout.startswith("flowchart LR\n")
     assert '["Project Apollo"]' in mermaid.stdout
-    svg = interlock("graph", "puntini", "--session", "s", "--format", "svg")
+    svg = interlock("graphs", "draw", "s", "--format", "svg")
     texts = "".join(ET.fromstring(svg.stdout).itertext())  # noqa: S314 - ours
     assert all(title in texts for title in ("Project Apollo", "Task Design", "Task Build", "Person Ada"))
     for form in ("svg", "json", "mermaid"):
-        ran = interlock("graph", "puntini", "--session", "s", "--format", form, "--output", f"out.{form}")
+        ran = interlock("graphs", "draw", "s", "--format", form, "--output", f"out.{form}")
         assert (ran.returncode, ran.stdout) == (0, "")
         assert "4 nodes and 3 edges" in ran.stderr
     assert json.loads((tmp_path / "out.json").read_text()) == data
     ET.parse(tmp_path / "out.svg")  # noqa: S314 - ours
-    cut = interlock("graph", "puntini", "--session", "s", "--limit", "2")
+    cut = interlock("graphs", "draw", "s", "--limit", "2")
     assert cut.stdout.count("[") == 2
     assert "only the first 2" in cut.stderr
-    lost = interlock("graph", "puntini", "--session", "s", "--output", "missing/out.svg")
+    lost = interlock("graphs", "draw", "s", "--output", "missing/out.svg")
     assert (lost.returncode, "store_unavailable" in lost.stderr) == (2, True)
 
 
@@ -296,7 +296,7 @@ def test_a_picture_of_more_than_the_limit_says_so(interlock: Command, tmp_path: 
 
     asyncio.run(fill())
     for limit, drawn in ((1000, 1000), (1100, 1100), (1200, 1200), (5000, 1200)):
-        ran = interlock("graph", "puntini", "--session", "s", "--format", "json", "--limit", str(limit))
+        ran = interlock("graphs", "draw", "s", "--format", "json", "--limit", str(limit))
         assert len(as_json(ran)["nodes"]) == drawn
         assert (f"only the first {limit} are drawn" in ran.stderr) == (limit < 1200)
 
@@ -311,13 +311,12 @@ def test_a_session_without_a_graph_is_an_empty_picture(interlock: Command, tmp_p
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("graph", "puntini"),
-        ("graph", "puntini", "--session", "s", "--format", "png"),
-        ("graph", "puntini", "--session", "../s"),
-        ("graph", "puntini", "--session", ""),
-        ("graph", "puntini", "--session", "s", "--limit", "0"),
-        ("graph", "nobody", "--session", "s"),
-        ("graph", "sam", "--session", "s"),
+        ("graphs", "draw"),
+        ("graphs", "draw", "s", "--format", "png"),
+        ("graphs", "draw", "../s"),
+        ("graphs", "draw", ""),
+        ("graphs", "draw", "s", "--limit", "0"),
+        ("graph", "nobody"),
         ("run", "puntini", "Do it.", "--session", "s", "--answer", "Yes."),
         ("run", "puntini", "--answer", "Yes."),
         ("run", "puntini", "--session", "s", "--answer", "Yes.", "--record", "r"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -54,7 +55,7 @@ def test_a_result_is_one_object_with_exactly_the_documented_keys(interlock: Comm
 def test_a_turn_that_ends_in_a_typed_error_exits_with_1(interlock: Command):
     ran = interlock("run", "sam", "data:image/png;base64,%%%")
     assert ran.returncode == 1
-    assert ran.stderr.startswith("media_malformed: ")
+    assert ran.stderr.startswith("media_malformed (error_router_node): ")
     as_json = interlock("run", "sam", "data:image/png;base64,%%%", "--json")
     result = json.loads(as_json.stdout)
     assert (as_json.returncode, result["status"]) == (1, "error")
@@ -140,7 +141,7 @@ def test_a_file_that_is_not_what_its_name_says_is_malformed(interlock: Command, 
     (tmp_path / "dot.jpg").write_bytes(png())
     ran = interlock("run", "sam", "--file", "dot.jpg")
     assert ran.returncode == 1
-    assert ran.stderr.startswith("media_malformed: ")
+    assert ran.stderr.startswith("media_malformed (error_router_node): ")
 
 
 @pytest.mark.parametrize("name", ["note.txt", "note.md", "note", "note.unknown"])
@@ -152,11 +153,12 @@ def test_a_text_file_is_read(interlock: Command, tmp_path: Path, name: str):
 def test_a_file_of_no_known_kind_is_unsupported(interlock: Command, tmp_path: Path):
     (tmp_path / "odd.unknown").write_bytes(b"\x00\xff\xfe")
     ran = interlock("run", "sam", "--file", "odd.unknown")
-    assert (ran.returncode, ran.stderr.partition(":")[0]) == (1, "unsupported_media")
+    assert (ran.returncode, ran.stderr.partition(":")[0]) == (1, "unsupported_media (error_router_node)")
 
 
 GRANTS = """
-from interlock.capabilities import Clock, Transcriber
+from interlock.capabilities import Clock
+from interlock_agents.sam.capabilities import Transcriber
 from interlock.testing import FixedClock
 
 
@@ -197,3 +199,26 @@ def test_settings_come_from_the_file_here_then_the_environment_then_the_command(
     assert "stubbed" in interlock("run", "sam", "hello").stdout
     assert "No language model" in interlock("run", "sam", "hello", env={"INTERLOCK_MODEL": "offline"}).stdout
     assert "stubbed" in interlock("run", "sam", "hello", "--model", "stub", env={"INTERLOCK_MODEL": "offline"}).stdout
+
+
+def test_verbose_prints_what_a_turn_used_beside_its_output(interlock: Command):
+    ran = interlock("run", "sam", "hello", "--verbose")
+    assert "“hello” (1 word)" in ran.stdout
+    assert re.fullmatch(r"\d+\.\d\d s, 1 model call, unknown tokens in, unknown tokens out, 0 tool calls\n", ran.stderr)
+    ran = interlock("run", "analyst", "How many orders were there in 2025?", "--verbose", "--json")
+    assert json.loads(ran.stdout)["status"] == "success"
+    assert re.search(r"s, \d+ model calls?, .* [1-9]\d* tool calls?\n$", ran.stderr)
+
+
+@pytest.mark.parametrize("option", ["--user", "--customer"])
+def test_who_calls_is_the_identity_of_the_agent(interlock: Command, option: str):
+    ran = interlock("run", "analyst", "How many orders were there in 2025?", option, "ada", "--json")
+    assert json.loads(ran.stdout)["state"]["user_id"] == "ada"
+
+
+def test_who_calls_is_refused_where_an_agent_would_ignore_it(interlock: Command):
+    for arguments in (["run", "sam", "hello"], ["chat", "sam"]):
+        ran = interlock(*arguments, "--user", "ada")
+        assert (ran.returncode, "has no identity field" in ran.stderr) == (2, True)
+    ran = interlock("run", "desk", "--answer", "yes", "--session", "s", "--user", "ada")
+    assert (ran.returncode, "excludes" in ran.stderr) == (2, True)

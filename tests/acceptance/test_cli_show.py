@@ -8,9 +8,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from interlock.adapters.drawing import draw
-from interlock.agents.sam.graph import sam
 from interlock.contract.render import as_data, markdown, mermaid
+from interlock.drawing import draw
+from interlock_agents.sam.graph import sam
 
 Command = Callable[..., CompletedProcess[str]]
 
@@ -50,7 +50,7 @@ def module(tmp_path: Path) -> str:
 def test_agents_lists_every_agent_on_a_line(interlock: Command):
     ran = interlock("agents")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == ["sam", "desk", "analyst", "gateway", "puntini"]
+    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == ["analyst", "desk", "gateway", "puntini", "sam"]
 
 
 def test_no_command_and_help_list_the_commands(interlock: Command):
@@ -63,14 +63,14 @@ def test_no_command_and_help_list_the_commands(interlock: Command):
 def test_show_prints_the_contract_table(interlock: Command):
     ran = interlock("show", "sam")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == f"# sam\n\n{markdown(sam)}"
+    assert ran.stdout == f"# sam\n\n{markdown(sam)}\n# speaks to the user: model_call_node\n"
 
 
 def test_show_prints_the_contracts_as_one_object(interlock: Command):
     ran = interlock("show", "sam", "--json")
     assert (ran.returncode, ran.stderr) == (0, "")
     shown = json.loads(ran.stdout)
-    assert shown == {"agent": "sam", "graphs": [json.loads(json.dumps(as_data(sam)))]}
+    assert shown == {"agent": "sam", "speaks": ["model_call_node"], "graphs": [json.loads(json.dumps(as_data(sam)))]}
     (graph,) = shown["graphs"]
     assert all(field.keys() == {"type", "labels"} for field in graph["state"].values())
     assert all(node.keys() == {"name", "reads", "uses", "writes", "goes", "may_not"} for node in graph["nodes"])

@@ -16,9 +16,9 @@ from subprocess import CompletedProcess
 import pytest
 from rich.text import Text
 
-from interlock.cli.target import INTRODUCED
 from interlock.discovery import load_agent
-from interlock.testing.scenes import load_scenes
+from interlock.testing.scenarios import load_scenarios
+from interlock_agents import INTRODUCED
 
 Command = Callable[..., CompletedProcess[str]]
 Terminal = Callable[..., tuple[int, str]]
@@ -155,18 +155,19 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
         "        5. added Apollo -[HAS_TASK]-> Design",
         "  seen     forged origins and seals do not cross the bridge",
         "  path  parse_goal > [plan_step > route_tool > call_tool > evaluate] x 7 >",
-        "  out   waits  'Design' could be Person Design or Task Design. Which one do you",
+        "  out   waiting  'Design' could be Person Design or Task Design. Which one do",
         "  agrees   signatures, state and rows fit together  (5 graphs)",
     ):
         assert said in tour
-    scenes = [scene for agent in INTRODUCED for scene in load_scenes(load_agent(agent).scenes or Path()) if scene.tour]
+    scenes = [scene for agent in INTRODUCED for scene in load_scenarios(load_agent(agent).scenes or Path()) if scene.tour]
     titles = [scene.title_of(turn) for scene in scenes for turn in scene.turns]
     shown_titles = [title for line in lines if (title := re.sub(r"^  also  (.*)  \(\d+ steps?\)$", r"\1", line)) in titles]
     assert shown_titles == titles
     assert re.search(rf"^As expected: {len(titles)} turns, \d+ guarantees\.$", tour, re.MULTILINE)
     for said in ("planning_retry", "BROKEN", "WRONG"):
         assert said not in tour
-    assert lines[-1] == "Next: .venv/bin/interlock chat analyst, chat desk, or chat puntini"
+    end = [line.strip() for line in lines[lines.index("next") + 1 :]]
+    assert [line.rpartition("/interlock ")[2] for line in end[1::2]] == ["chat analyst", "new my_agent", "tour --all", "docs/tutorial.md"]
 
 
 def test_a_person_sees_why_a_turn_failed(terminal: Terminal):
@@ -243,9 +244,9 @@ def test_a_locale_that_knows_only_ascii_works(interlock: Command, arguments: lis
 
 TOUR_OF_SAM = """
 import sys
-from interlock.cli import guide, main
-from interlock.discovery import load_agent
-guide.find_introduced = lambda: [load_agent("sam")]
+from interlock.cli import main
+from interlock_agents.tour import guide
+guide.INTRODUCED = ("sam",)
 sys.argv = ["interlock", "tour"]
 main()
 """

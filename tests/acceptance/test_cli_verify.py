@@ -117,6 +117,25 @@ def test_a_document_that_cannot_be_read_is_broken(interlock: Command, target: st
     assert [verdict["holds"] for verdict in verified["agents"]["counter"]] == [True, True, True, False]
 
 
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (
+            "src/interlock_agents/gateway/document.md",
+            "'document.md' has no part for graph 'counter'; it has parts for 'gateway.admin', 'gateway.user'",
+        ),
+        ("src/interlock_agents/sam/document.md", "'document.md' describes another graph: none of its 8 nodes is a node of 'counter'"),
+    ],
+)
+def test_a_document_of_another_graph_is_one_sentence(interlock: Command, target: str, document: str, says: str):
+    ran = interlock("verify", target, "--document", str(ROOT / document))
+    assert ran.returncode == 1
+    assert ran.stdout.splitlines()[-1] == f"BROKEN\tcounter: the rows are the document's\t{says}"
+
+
 def test_an_agent_that_does_not_exist_is_refused(interlock: Command):
     ran = interlock("verify", "nobody")
     assert (ran.returncode, ran.stdout) == (2, "")

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from interlock import Interlock, Settings
-from interlock.adapters.images import PillowImages
-from interlock.agents.sam.state import InputProblem
-from interlock.capabilities import Images, ModelBackend, ModelRequest, ModelResponse
 from interlock.errors import InputError
+from interlock_agents.sam.capabilities import Images, ModelBackend, ModelRequest, ModelResponse
+from interlock_agents.sam.media.images import PillowImages
+from interlock_agents.sam.state import InputProblem
 
 PART = 500
 MEGABYTES = 300
@@ -178,7 +178,7 @@ class Flood:
         self.seen = Counter[str]()
         self.wrong: list[str] = []
         grants = {ModelBackend: self.model, Images: PillowImages(max_pixels=32_000_000)}
-        self._app = Interlock(Settings(engine="direct", transcriber="off", log_level="error"), grants=grants)
+        self._app = Interlock(Settings.model_validate({"engine": "direct", "transcriber": "off", "log_level": "error"}), grants=grants)
 
     async def send(self, given: Any) -> None:
         before = self.model.asked

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from interlock import TurnResult
-from interlock.agents.analyst.plan import PlannerDecision, Summary
 from interlock.capabilities import Chunk, Decision, Message, Model, ModelReply, Tool, Usage
 from interlock.engine import EngineName
 from interlock.errors import ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable
 from interlock.testing import ScriptedModel
+from interlock_agents.analyst.plan import PlannerDecision, Summary
 from tests.support.analyst import LONG, SHORT, add, app, call, said, search, take, talk, tools, wants
 from tests.support.passing import ENOUGH, run_out
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.analyst.charts import chart_of, chart_wanted, svg_of, text_of, without_chart
 from interlock.engine import EngineName
+from interlock_agents.analyst.charts import chart_of, chart_wanted, svg_of, text_of, without_chart
 from tests.support.analyst import app
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -80,7 +80,7 @@ def test_a_picture_is_well_formed_and_its_lengths_are_those_of_the_figures(value
     if kind == "bars":
         drawn = [float(one.attrib["width"]) for one in picture.iter(f"{SVG}rect") if one.attrib.get("class") == "bar"]
         largest = max(map(abs, chart.values)) or 1.0
-        assert len(drawn) + chart.left_out == len(values)
+        assert len(drawn) + chart.omitted == len(values)
         scale = max(drawn)
         assert all(abs(width - abs(value) / largest * scale) < 0.2 for width, value in zip(drawn, chart.values, strict=True))
     else:
@@ -123,7 +123,7 @@ def test_the_commands_save_a_picture_and_overwrite_nothing(tmp_path: Path):
     assert not (tmp_path / "two.svg").exists()
     talked = ran("chat", "analyst", said="/save x.csv\norders by month in 2025\n/save x.csv\n/save x.svg\n/save x.svg\n/save\n")
     assert talked.returncode == 0
-    assert "nothing to save yet" in talked.stderr
+    assert "nothing to save before the first turn" in talked.stderr
     assert "Saved 12 rows" in talked.stderr
     assert "a chart of 12 values" in talked.stderr
     assert "File exists" in talked.stderr

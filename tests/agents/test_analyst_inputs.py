@@ -18,12 +18,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from interlock import Interlock
-from interlock.agents.analyst.admission import admit
-from interlock.agents.analyst.state import Ai, Human, Trim
 from interlock.capabilities import Model
 from interlock.engine import EngineName
 from interlock.errors import InputError, InputSchema, InterlockError, SettingsInvalid
 from interlock.testing import ScriptedModel
+from interlock_agents.analyst.admission import parse_input
+from interlock_agents.analyst.state import Ai, Human, Trim
 from tests.support.analyst import LONG, SHORT, add, app, call, names, said, search, take, talk, wants, watched
 
 
@@ -227,7 +227,7 @@ JUNK = st.recursive(
 @given(st.one_of(st.text(max_size=6), st.dictionaries(st.sampled_from(["messages", "user_id", "session_id", "x"]), JUNK, max_size=3)))
 def test_only_what_a_user_says_is_admitted(given_: str | Mapping[str, Any]):
     try:
-        fields = admit(given_, "s")
+        fields = parse_input(given_, "s")
     except InputError:
         return
     assert fields["session_id"] == "s"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from interlock import Interlock, Settings
-from interlock.agents.analyst.offline import AnalystRules
 from interlock.capabilities import Model
+from interlock_agents.analyst.offline import AnalystRules
 from tests.support.amount import share
 from tests.support.local import crossed, local_model, take_all
 

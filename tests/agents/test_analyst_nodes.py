@@ -12,11 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.adapters.system import PlainSpeech
-from interlock.agents.analyst.calls import filled, normalised, refusals
-from interlock.agents.analyst.nodes import generator, ingress, is_useful, planner, summarizer, tool_executor, tool_router, verifier
-from interlock.agents.analyst.plan import MAX_CALLS, PlannedCall, WantedCall
-from interlock.agents.analyst.state import (
+from interlock.capabilities import Chunk, Tool, ToolRequest, ToolResult, Usage
+from interlock.errors import (
+    BudgetExceeded,
+    InputEmpty,
+    InputSchema,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    ToolDenied,
+    ToolError,
+    ToolInputInvalid,
+)
+from interlock.system import PlainSpeech
+from interlock.testing import FixedClock, ScriptedModel
+from interlock_agents.analyst.calls import filled, normalised, refusals
+from interlock_agents.analyst.capabilities import Profile, Verdict
+from interlock_agents.analyst.nodes import generator, ingress, is_useful, planner, summarizer, tool_executor, tool_router, verifier
+from interlock_agents.analyst.plan import MAX_CALLS, PlannedCall, WantedCall
+from interlock_agents.analyst.state import (
     Admitted,
     Ai,
     Complex,
@@ -36,18 +49,6 @@ from interlock.agents.analyst.state import (
     came_after,
     marked,
 )
-from interlock.capabilities import Chunk, Profile, Tool, ToolRequest, ToolResult, Usage, Verdict
-from interlock.errors import (
-    BudgetExceeded,
-    InputEmpty,
-    InputSchema,
-    ModelOutputInvalid,
-    ModelUnavailable,
-    ToolDenied,
-    ToolError,
-    ToolInputInvalid,
-)
-from interlock.testing import FixedClock, ScriptedModel
 from tests.support.analyst import call, search, talk, wants
 
 SEARCH = Tool(

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.agents.analyst.offline import AnalystRules
-from interlock.agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary
 from interlock.capabilities import Message
 from interlock.engine import EngineName
+from interlock_agents.analyst.offline import AnalystRules
+from interlock_agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary
 from tests.support.analyst import LONG, SHORT, app
 
 TOOLS = [
@@ -159,7 +159,9 @@ UNCLEAR = {
     "How many orders in Portugal in 2025?": "portugal",
     "How many orders may we expect?": "expect",
     "How many orders since March?": "since",
-    "How many orders over 100 euros?": "'100'",
+    "How many orders over 100?": "'100'",
+    "How many orders over 1.000 euros?": "'1.000'",
+    "How many orders over 100 dollars?": "euros",
     "average revenue by country": "average",
     "How many orders has customer 17?": "17",
     "In Germany?": "Which figure",
@@ -486,7 +488,7 @@ def test_no_question_takes_long_to_read(question: str):
     began = time.process_time()
     made = plan(question, *[question[:2000]] * 10)
     RULES.reply([Message(role="user", text=json.dumps({"question": question}))], ())
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 10
     assert len(made.tool_calls) <= MAX_CALLS
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.stores.checkpoints import open_checkpoints
-from interlock.agents.analyst.graph import analyst
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelUnavailable
 from interlock.runtime.events import Event
+from interlock.stores.checkpoints import open_checkpoints
 from interlock.testing import Scripted
+from interlock_agents.analyst.graph import analyst
 from tests.support.analyst import KEY, LONG, add, app, call, said, search, take, talk, tools, wants
 
 OTHER: dict[EngineName, EngineName] = {ENGINES[0]: ENGINES[1], ENGINES[1]: ENGINES[0]}
@@ -214,7 +214,7 @@ CRASH = """
     import asyncio, json, os, sys
     from pathlib import Path
     from interlock import Interlock, Settings
-    from interlock.adapters.stores.kept import CheckpointedSessions
+    from interlock.stores.session_state import CheckpointedSessions
     from interlock.capabilities import Model
     from interlock.testing import ScriptedModel
 

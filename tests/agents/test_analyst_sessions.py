@@ -29,17 +29,17 @@ from pydantic import BaseModel
 
 from interlock import Graph, TurnResult
 from interlock import app as app_module
-from interlock.adapters.stores.checkpoints import open_checkpoints
 from interlock.agent import Agent
-from interlock.agents.analyst import agent
-from interlock.agents.analyst.graph import analyst
-from interlock.agents.analyst.plan import Summary
-from interlock.agents.analyst.state import Human
 from interlock.capabilities import Chunk, Decision, Message, Model, ModelReply, Tool
 from interlock.engine import ENGINES, EngineName
 from interlock.engine.serializer import TAG, ClosedSerializer
 from interlock.errors import StateIncompatible
 from interlock.runtime.events import Event
+from interlock.stores.checkpoints import open_checkpoints
+from interlock_agents.analyst import agent
+from interlock_agents.analyst.graph import analyst
+from interlock_agents.analyst.plan import Summary
+from interlock_agents.analyst.state import Human
 from tests.support.amount import ALL, EXAMPLES
 from tests.support.analyst import SHORT, app, said, take, talk
 from tests.support.firestore import shared_emulator
@@ -357,7 +357,7 @@ PROGRAM = """
     import asyncio, os, random, signal, sys, time
     from pathlib import Path
     from interlock import Interlock, Settings
-    from interlock.adapters.stores import postgres_saver, sqlite_saver
+    from interlock.stores import postgres_saver, sqlite_saver
     from interlock.capabilities import Model
     from tests.agents.test_analyst_sessions import Parrot
 

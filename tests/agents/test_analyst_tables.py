@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.analyst.tables import csv_of, fitting, kind_of, table
 from interlock.engine import EngineName
+from interlock_agents.analyst.tables import csv_of, fitting, kind_of, table
 from tests.support.analyst import app
 
 KINDS: dict[tuple[str, Any], str] = {

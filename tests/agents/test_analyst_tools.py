@@ -24,7 +24,7 @@ from interlock.testing import ScriptedModel
 from tests.support.analyst import KEY, LONG, ROUND, Flaky, add, app, call, names, said, search, take, talk, tools, wants, watched
 
 LOG: list[tuple[str, str, float]] = []
-MCP = {"command": [sys.executable, str(Path(__file__).parents[1] / "adapters" / "tools" / "mcp_server.py")]}
+MCP = {"command": [sys.executable, str(Path(__file__).parents[1] / "tools" / "mcp_server.py")]}
 SESSIONS = (f"tools-{number}" for number in itertools.count())
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from interlock import TurnResult
-from interlock.agents.desk.roles import PlannerResponse
 from interlock.capabilities import Message, Model, ModelReply, Tool
 from interlock.engine import EngineName
 from interlock.testing import ScriptedModel
+from interlock_agents.desk.roles import PlannerResponse
 from tests.support.desk import Store, ending, new_session, plan
 
 TURNS: dict[EngineName, int] = {"direct": 200, "langgraph": 80}  # whatever the engine, the store is the same

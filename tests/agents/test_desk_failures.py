@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from interlock import TurnResult
-from interlock.agents.desk.nodes.orchestrator import MAX_TEXT, MAX_TOOLS
 from interlock.capabilities import MemoryReader, MemoryWriter, Message, Model, ModelReply, SessionReader, SessionWriter, Tool
 from interlock.engine import EngineName
 from interlock.errors import InputError, ModelRefused, ModelTimeout, ModelUnavailable, StoreFull, StoreUnavailable
 from interlock.testing import Scripted, ScriptedModel
+from interlock_agents.desk.nodes.orchestrator import MAX_TEXT, MAX_TOOLS
 from tests.support.desk import ASKED, Hooked, Store, add, calls, ending, goal, key_of, new_session, plan, said, stored, subject_of, take
 from tests.support.passing import ENOUGH, run_out
 
@@ -336,7 +336,7 @@ def gives_nan(query: str) -> float:
         ("breaks", "'inventory.query' failed: RuntimeError."),
         ("leaves", "'inventory.query' failed: SystemExit."),
         ("hangs", "'inventory.query' took longer than 0.2 seconds."),
-        ("gives_rubbish", "'inventory.query' returned something that is no JSON data: object."),
+        ("gives_rubbish", "'inventory.query' returned a value that is not JSON data: object."),
         ("gives_a_surrogate", "'inventory.query' "),
     ],
 )

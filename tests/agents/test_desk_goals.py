@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.desk.errors import StateInvalid
-from interlock.agents.desk.goals import KEPT, merged, named_goal, with_plan, with_updates
-from interlock.agents.desk.nodes.orchestrator import apply_plan, apply_state_updates, validate_and_save_state
-from interlock.agents.desk.roles import AT_ONCE, PlannedGoal, PlannerResponse, SpecialistResponse, StateUpdates
-from interlock.agents.desk.session import Goal, SessionState, domain_of, faults
 from interlock.errors import ModelOutputInvalid
 from interlock.testing import CountingIds
+from interlock_agents.desk.errors import StateInvalid
+from interlock_agents.desk.goals import KEPT, merged, named_goal, with_plan, with_updates
+from interlock_agents.desk.nodes.orchestrator import apply_plan, apply_state_updates, validate_and_save_state
+from interlock_agents.desk.roles import AT_ONCE, PlannedGoal, PlannerResponse, SpecialistResponse, StateUpdates
+from interlock_agents.desk.session import Goal, SessionState, domain_of, faults
 from tests.support.desk import goal, stored
 
 NOW, LATER = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"

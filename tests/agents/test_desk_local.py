@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from interlock import Interlock
-from interlock.agents.desk.offline import DeskRules
-from interlock.agents.desk.roles import PlannerResponse
 from interlock.capabilities import Model
+from interlock_agents.desk.offline import DeskRules
+from interlock_agents.desk.roles import PlannerResponse
 from tests.support.amount import share
 from tests.support.desk import Store
 from tests.support.local import crossed, local_model, take_all

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.people import NobodyHere
-from interlock.agents.desk.errors import StateInvalid
-from interlock.agents.desk.nodes import planner, runtime, structured, tool_planning
-from interlock.agents.desk.nodes.orchestrator import (
+from interlock.capabilities import Human, Message, ModelReply, Tool, ToolCall, ToolRequest, ToolResult
+from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StoreCorrupt, ToolDenied
+from interlock.human import NobodyHere
+from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock_agents.desk.errors import StateInvalid
+from interlock_agents.desk.nodes import planner, runtime, structured, tool_planning
+from interlock_agents.desk.nodes.orchestrator import (
     MAX_MEMORY,
     MAX_TEXT,
     MAX_TOOLS,
@@ -27,7 +30,7 @@ from interlock.agents.desk.nodes.orchestrator import (
     validate_request,
     write_memory,
 )
-from interlock.agents.desk.roles import (
+from interlock_agents.desk.roles import (
     PlannedGoal,
     PlannerRequest,
     PlannerResponse,
@@ -36,11 +39,8 @@ from interlock.agents.desk.roles import (
     StateUpdates,
     WantedTool,
 )
-from interlock.agents.desk.session import DOMAINS, Goal, SessionState, with_exchange
-from interlock.agents.desk.state import Blocked, Free, Offered, Spoken
-from interlock.capabilities import Human, Message, ModelReply, Tool, ToolCall, ToolRequest, ToolResult
-from interlock.errors import InputEmpty, InputSchema, InputTooLarge, ModelOutputInvalid, StoreCorrupt, ToolDenied
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock_agents.desk.session import DOMAINS, Goal, SessionState, with_exchange
+from interlock_agents.desk.state import Blocked, Free, Offered, Spoken
 from tests.support.desk import goal, plan, said, stored, subject_of
 
 NOBODY = NobodyHere()

@@ -12,12 +12,12 @@ from typing import Any, Self
 import pytest
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.stores.memory import open_memory
-from interlock.adapters.stores.sessions import open_sessions
 from interlock.capabilities import MemoryReader, MemoryWriter, Model, SessionReader, SessionWriter
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import StateConflict
 from interlock.runtime.events import Event
+from interlock.stores.memory import open_memory
+from interlock.stores.sessions import open_sessions
 from interlock.testing import Scripted, ScriptedModel, SwitchedModel
 from tests.support.desk import Hooked, Store, add, calls, key_of, new_session, plan, said
 

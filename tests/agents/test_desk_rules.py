@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.agents.desk.planning import planned
-from interlock.agents.desk.quantities import masked, take_budget, take_quantity
-from interlock.agents.desk.roles import PlannerRequest
-from interlock.agents.desk.session import SessionState
-from interlock.agents.desk.vocabulary import TOPICS
-from interlock.agents.desk.words import Text, normalised, topics_of
 from interlock.engine import EngineName
+from interlock_agents.desk.planning import planned
+from interlock_agents.desk.quantities import masked, take_budget, take_quantity
+from interlock_agents.desk.roles import PlannerRequest
+from interlock_agents.desk.session import SessionState
+from interlock_agents.desk.vocabulary import TOPICS
+from interlock_agents.desk.words import Text, normalised, topics_of
 from tests.support.desk import Store, goal, new_session, stored, take
 
 NOW = "2026-01-01T00:00:00+00:00"

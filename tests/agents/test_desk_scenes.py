@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from interlock import TurnResult
-from interlock.adapters.tools.products import Product, products
 from interlock.capabilities import Model
 from interlock.engine import EngineName
 from interlock.testing import ScriptedModel
+from interlock_agents.shop.products import Product, products
 from tests.support.desk import (
     PLANNED,
     SAVED,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.adapters.people import ScriptedHuman
-from interlock.agents.desk.session import MAX_CONVERSATION, MAX_CONVERSATION_BYTES, MAX_SAID, SessionState, with_exchange
 from interlock.capabilities import Human, Model
 from interlock.engine import EngineName
+from interlock.human import ScriptedHuman
 from interlock.testing import Scripted, ScriptedModel
+from interlock_agents.desk.session import MAX_CONVERSATION, MAX_CONVERSATION_BYTES, MAX_SAID, SessionState, with_exchange
 from tests.support.desk import Store, add, calls, ending, new_session, plan, said, stored, subject_of, take
 
 NOTHING: list[Scripted] = [plan("support.question"), "It is in the shop."]

@@ -13,14 +13,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from interlock import Interlock, Settings
-from interlock.agents.gateway.errors import BridgeAccessError
-from interlock.agents.gateway.graph import admin_graph, user_graph
-from interlock.agents.gateway.roles import DocsWorker
-from interlock.agents.gateway.seals import seal
 from interlock.capabilities import Model
 from interlock.engine import EngineName
 from interlock.errors import InputEncoding, InputError, InputSchema, InputTooLarge, RoleUnknown
 from interlock.testing import ScriptedModel
+from interlock_agents.gateway.errors import BridgeAccessError
+from interlock_agents.gateway.graph import admin_graph, user_graph
+from interlock_agents.gateway.roles import DocsWorker
+from interlock_agents.gateway.seals import seal
 from tests.support.gateway import BRIDGE, Post, app, code
 
 FIELDS = sorted({*admin_graph.state.fields, *user_graph.state.fields, "secret_context", "role", "command", "__proto__", "messages"})

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from interlock.agents.gateway import agent
-from interlock.agents.gateway.errors import BridgeAccessError
-from interlock.agents.gateway.graph import admin_graph, user_graph
-from interlock.agents.gateway.nodes import bridge, customer, customer_from_bridge, supervisor
-from interlock.agents.gateway.roles import Route
-from interlock.agents.gateway.seals import is_sealed, seal
-from interlock.agents.gateway.state import Answered, Crossed, Forwarded, Responded, Returned
 from interlock.contract.labels import Secret
 from interlock.errors import TurnError
+from interlock_agents.gateway import agent
+from interlock_agents.gateway.errors import BridgeAccessError
+from interlock_agents.gateway.graph import admin_graph, user_graph
+from interlock_agents.gateway.nodes import bridge, customer, customer_from_bridge, supervisor
+from interlock_agents.gateway.roles import Route
+from interlock_agents.gateway.seals import is_sealed, seal
+from interlock_agents.gateway.state import Answered, Crossed, Forwarded, Responded, Returned
 
 TEXT = "What do the docs say?"
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.agents.gateway.commands import Command, parse_command
-from interlock.agents.gateway.demo import open_base
-from interlock.agents.gateway.offline import GatewayRules
 from interlock.capabilities import Message, ModelReply, Tool
 from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid, StoreUnavailable
+from interlock_agents.gateway.commands import Command, parse_command
+from interlock_agents.gateway.demo import open_base
+from interlock_agents.gateway.offline import GatewayRules
+from interlock_agents.gateway.phrasal_verbs import join_phrasal_verbs, phrasal_verb_pattern
 from tests.support.gateway import READS, app
 
 COMMANDS = {
@@ -38,7 +39,27 @@ COMMANDS = {
     "find 'five days'": Command("search", (), "five days"),
     "*.env": Command("find", text="*.env"),
     "list *.txt": Command("find", text="*.txt"),
-    "Why is it so?": Command("question", text="Why is it so?"),
+    "tree": Command("find", text="**/*"),
+    "list the files in the old folder": Command("list", ("/old",)),
+    "which files mention rope?": Command("search", (), "rope"),
+    'read "my notes.md"': Command("read", ("/my notes.md",)),
+    'write "see a.md" to /x.txt': Command("write", ("/x.txt",), "see a.md"),
+    'write "a" to "/b c/d e.md"': Command("write", ("/b c/d e.md",), "a"),
+    "could you delete /a.md?": Command("delete", ("/a.md",)),
+    "can I delete /a.md": Command("unclear", text="can I delete /a.md"),
+    "delete /a.md?": Command("unclear", text="delete /a.md?"),
+    "how do I delete a file?": Command("help"),
+    "how do I rename a file?": Command("unsupported", text="rename or move"),
+    "open the second one": Command("reference", text="the second one"),
+    "delete it": Command("reference", text="it"),
+    "is that per night?": Command("reference", text="that"),
+    "if a booking is moved, is it free?": Command("question", text="if a booking is moved, is it free?"),
+    "is it possible to move a booking?": Command("question", text="is it possible to move a booking?"),
+    "12 + 30": Command("unsupported", text="calculate"),
+    "...": Command("question", text="..."),
+    "show the a page and the b page": Command("unclear", text="show the a page and the b page"),
+    "Why do harbours close?": Command("question", text="Why do harbours close?"),
+    "Why is it so?": Command("reference", text="it"),
     'append "a" to /x.txt': Command("unsupported", ("/x.txt",), "append"),
     "delete /a.md and /b.md": Command("unclear", text="delete /a.md and /b.md"),
     "read /a.md then delete it": Command("unclear", text="read /a.md then delete it"),
@@ -49,6 +70,36 @@ COMMANDS = {
 @pytest.mark.parametrize(("task", "command"), COMMANDS.items())
 def test_a_command_is_recognised_as_a_whole_or_not_at_all(task: str, command: Command):
     assert parse_command(task) == command
+
+
+PHRASAL_VERBS = {
+    "sign-up": ("Sign up here", "signup", "we signed them up", "signing-up"),
+    "sign-in": ("the sign-in page", "signs in"),
+    "give-back": ("gave the boat back", "given back"),
+    "set-up": ("setting up", "a setup"),
+    "log-out": ("logged out", "the logout link"),
+}
+
+
+@pytest.mark.parametrize("verb", PHRASAL_VERBS)
+def test_a_verb_matches_with_its_own_particle_only(verb: str):
+    pattern = phrasal_verb_pattern(verb)
+    assert pattern is not None
+    for other, texts in PHRASAL_VERBS.items():
+        assert [text for text in texts if pattern.search(text)] == ([*texts] if other == verb else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("How do I sign up?", "How do I sign-up?"),
+        ("can I give my berth back?", "can I give-back my berth?"),
+        ("check the prices in July", "check the prices in July"),
+        ("who is on call in week 47", "who is on call in week 47"),
+    ],
+)
+def test_a_verb_and_its_particle_become_one_word(text: str, joined: str):
+    assert join_phrasal_verbs(text) == joined
 
 
 CHANGES = ['write "a" to /x.md', "delete /x.md", 'replace "a" with "b" in /x.md', 'create a file /x.md with "a"']
@@ -112,7 +163,7 @@ async def test_the_demo_files_are_made_once_and_for_their_owner_alone(engine: En
 
 
 MAKE = (
-    "import sys; from pathlib import Path; from interlock.agents.gateway.demo import open_base; open_base(None, folder=Path(sys.argv[1]))"
+    "import sys; from pathlib import Path; from interlock_agents.gateway.demo import open_base; open_base(None, folder=Path(sys.argv[1]))"
 )
 
 

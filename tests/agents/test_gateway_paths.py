@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.gateway.paths import in_scope
 from interlock.engine import EngineName
+from interlock_agents.gateway.paths import in_scope
 from tests.support.gateway import app, make_files
 
 TABLE = {

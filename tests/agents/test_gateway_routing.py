@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock import InterlockError, Settings
-from interlock.agents.gateway.classifier import GuardedClassifier, is_veto
-from interlock.agents.gateway.settings import GatewaySettings
 from interlock.capabilities import Model
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelOutputInvalid, ModelRefused, ModelTimeout, ModelUnavailable, SettingsInvalid
 from interlock.runtime.events import Event
 from interlock.testing import ScriptedModel
+from interlock_agents.gateway.classifier import GuardedClassifier, is_veto
+from interlock_agents.gateway.settings import GatewaySettings
 from tests.support.gateway import BRIDGE, Post, app, call, calls, code, make_files, names
 
 KEYWORDS = Settings().of(GatewaySettings).gateway_keywords

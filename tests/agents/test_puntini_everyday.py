@@ -13,7 +13,7 @@ import pytest_asyncio
 from pydantic import JsonValue
 
 from interlock import Interlock, Settings
-from interlock.capabilities.graph_store import AddEdge, AddNode, Change, Changed, DeleteNode, Edge, GraphStore, Node, NodeRef, Rows
+from interlock_agents.puntini.graph_store import AddEdge, AddNode, Change, Changed, DeleteNode, Edge, GraphStore, Node, NodeRef, Rows
 from tests.support.everyday import FOLDER, Everyday, everyday
 from tests.support.puntini import Watched, fresh, opened
 
@@ -25,25 +25,28 @@ SIGNS = {"not_understood": "did not understand", "refusal": "cannot", "not_found
 
 
 class OneGraph(Watched):
-    """Keeps the graphs of all sessions in one, as a server does that has no database for each."""
+    """Keeps the graphs of all sessions that start alike in one, as a server does that has no database for each."""
+
+    graph = "everyday"
 
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
-        return await super().apply("everyday", changes)
+        return await super().apply(self.graph, changes)
 
     async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
-        return await super().preview("everyday", changes)
+        return await super().preview(self.graph, changes)
 
     async def nodes(self, graph: str, **more: Any) -> tuple[Node, ...]:
-        return await super().nodes("everyday", **more)
+        return await super().nodes(self.graph, **more)
 
     async def edges(self, graph: str, **more: Any) -> tuple[Edge, ...]:
-        return await super().edges("everyday", **more)
+        return await super().edges(self.graph, **more)
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
-        return await super().query("everyday", text, parameters, limit=limit)
+        return await super().query(self.graph, text, parameters, limit=limit)
 
     async def hold(self, start: str | None) -> None:
         """Let this be in the graph, and nothing else."""
+        self.graph = f"everyday_{start}"
         wanted = changes(STARTS[start]) if start is not None else ()
         there = [DeleteNode(ref=NodeRef(label=node.label, key=node.key), detach=True) for node in await self.nodes("", limit=1000)]
         if there or wanted:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from interlock import Interlock, Settings
-from interlock.agents.puntini.offline import PuntiniRules
 from interlock.capabilities import Model, Timer
-from interlock.capabilities.graph_store import GraphStore
+from interlock_agents.puntini.graph_store import GraphStore
+from interlock_agents.puntini.offline import PuntiniRules
 from tests.support.amount import EXAMPLES
 from tests.support.local import crossed, local_model
 from tests.support.puntini import Waited, Watched, opened

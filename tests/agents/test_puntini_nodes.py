@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from interlock.adapters.graphs.registry import GraphTools
-from interlock.adapters.people import NobodyHere, ScriptedHuman
-from interlock.agents.puntini.nodes import (
+from interlock.capabilities import Human, Question, ToolRequest
+from interlock.errors import ModelOutputInvalid, ModelTimeout, ModelUnavailable
+from interlock.human import NobodyHere, ScriptedHuman
+from interlock.testing import FixedClock, Scripted, ScriptedModel
+from interlock_agents.puntini.graph_store import Changed, Edge, Node, NodeRef
+from interlock_agents.puntini.graphs.registry import GraphTools
+from interlock_agents.puntini.nodes import (
     MAX_RETRIES,
     MAX_STEPS,
     PAUSE_S,
@@ -27,7 +31,8 @@ from interlock.agents.puntini.nodes import (
     route_tool,
     signature_of,
 )
-from interlock.agents.puntini.spec import (
+from interlock_agents.puntini.prompt_payloads import action_payload
+from interlock_agents.puntini.spec import (
     ABORT,
     MORE,
     OPTIONS,
@@ -49,7 +54,7 @@ from interlock.agents.puntini.spec import (
     ToolResult,
     ToolSignature,
 )
-from interlock.agents.puntini.state import (
+from interlock_agents.puntini.state import (
     Called,
     Complete,
     ComplexGoal,
@@ -69,12 +74,7 @@ from interlock.agents.puntini.state import (
     StepPlanned,
     Unclear,
 )
-from interlock.agents.puntini.told import told_step
-from interlock.capabilities import Human, Question, ToolRequest
-from interlock.capabilities.graph_store import Changed, Edge, Node, NodeRef
-from interlock.capabilities.registry import GraphToolResult
-from interlock.errors import ModelOutputInvalid, ModelTimeout, ModelUnavailable
-from interlock.testing import FixedClock, Scripted, ScriptedModel
+from interlock_agents.puntini.tool_registry import GraphToolResult
 from tests.support.puntini import Waited, final, many, simple, step, told, unclear
 
 NAMES = ["add_node", "add_edge", "update_props", "delete_node", "delete_edge", "query_graph", "cypher_query"]
@@ -250,7 +250,7 @@ async def planned(
     skipped: tuple[str, ...] = (),
 ) -> tuple[StepPlanned | NotPlanned, ScriptedModel]:
     model = ScriptedModel(*replies)
-    texts = tuple(told_step(one.call, one.result) for one in done)
+    texts = tuple(action_payload(one.call, one.result) for one in done)
     read: tuple[Any, ...] = (spec, person, plan, signature, queue, skipped, len(done), texts, failures, retry_count, remedy)
     return await plan_step("Add a and b.", *read, model=model, catalogue=GraphTools()), model
 
@@ -413,7 +413,7 @@ async def test_what_a_call_did_is_kept_with_what_changed():
     outcome, registry = await called(GraphToolResult(tool="add_node", result={"changed": 1}, changed=changed))
     assert isinstance(outcome, Called)
     assert outcome.done == (Done(step=2, call=ADD, result={"changed": 1}, changed=changed),)
-    assert (outcome.steps, outcome.told) == (2, (told_step(ADD, {"changed": 1}),))
+    assert (outcome.steps, outcome.told) == (2, (action_payload(ADD, {"changed": 1}),))
     assert (outcome.tool_result.status, outcome.tool_result.error) == ("success", None)
     assert registry.called == [("mine", ToolRequest(tool="add_node", args={"label": "Task", "key": "a"}))]
     assert registry.approved == "MATCH"
@@ -779,6 +779,14 @@ async def test_a_failure_on_the_way_is_told_and_nothing_to_do_is_too():
     assert await answered() == "Nothing had to be changed for 'Add a and b.'."
     same = Done(step=1, call=ADD, result={"changed": 0}, changed=Changed())
     assert await answered(done=(same,)) == "Nothing changed in the graph: it was so already."
+
+
+async def test_an_action_that_changed_nothing_is_reported_without_the_name_of_its_tool():
+    same = Done(step=2, call=ADD, result={"changed": 0}, changed=Changed())
+    said = await answered(done=(DONE, same))
+    assert "2. " in said
+    assert "is there already" in said
+    assert "add_node" not in said
 
 
 def found(**result: Any) -> Done:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, Settings
-from interlock.adapters.people import ScriptedHuman
 from interlock.capabilities import Human
-from interlock.capabilities.graph_store import AddNode, Node
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelUnavailable, RecordInvalid, StoreUnavailable
+from interlock.human import ScriptedHuman
 from interlock.runtime.events import Event
 from interlock.testing import Scripted
+from interlock_agents.puntini.graph_store import AddNode, Node
 from tests.support.puntini import Desk, Watched, final, many, opened, simple, step, unclear
 
 A, B = step("add_node", label="Task", key="a", properties={"n": 1, "f": 0.5, "l": ["x"]}), final("add_node", label="Task", key="b")

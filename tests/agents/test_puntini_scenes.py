@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.puntini.nodes import MAX_RETRIES, PAUSE_S
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InputError, InputSchema, ModelUnavailable, StateConflict, StoreUnavailable
 from interlock.runtime.events import Event
 from interlock.testing import Scripted
+from interlock_agents.puntini.nodes import MAX_RETRIES, PAUSE_S
 from tests.support.puntini import (
     ESCALATED,
     STORES,

@@ -16,14 +16,14 @@ import pytest
 from pydantic import BaseModel
 
 from interlock import TurnResult
-from interlock.adapters.people import LaterHuman, ScriptedHuman
-from interlock.agents.puntini.nodes import MAX_STEPS
-from interlock.agents.puntini.spec import ABORT, MORE, OPTIONS, RETRY, RUN, SKIP
 from interlock.capabilities import Decision, Human, Message, Model, Question
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InputError, InterlockError, ModelRefused, NothingWaits, RecordInvalid, StateIncompatible, StoreUnavailable
+from interlock.human import LaterHuman, ScriptedHuman
 from interlock.runtime.events import Event
 from interlock.testing import ScriptedModel
+from interlock_agents.puntini.nodes import MAX_STEPS
+from interlock_agents.puntini.spec import ABORT, MORE, OPTIONS, RETRY, RUN, SKIP
 from tests.support.puntini import ESCALATED, STEP, Desk, Watched, final, many, opened, simple, step, told, tool
 
 T = TypeVar("T", bound=BaseModel)
@@ -183,7 +183,11 @@ async def test_a_goal_that_cannot_be_done_asks_nobody_and_leaves_nothing_behind(
 
 @pytest.mark.parametrize(
     ("goal", "missing"),
-    [("create a company Acme in Berlin", "Berlin"), ("assign Buzz to Flag", "Flag"), ("create a task A and delete B", "B")],
+    [
+        ("create a company Acme in Berlin", "Berlin"),
+        ("create a task A and assign Buzz to Flag", "Flag"),
+        ("create a task A and delete B", "B"),
+    ],
 )
 async def test_a_name_that_is_not_in_the_graph_is_said_and_what_came_before_is_taken_back(desk: Desk, goal: str, missing: str):
     result = await desk.take(goal, human="wait")
@@ -503,9 +507,9 @@ CRASHING = """
     from pathlib import Path
 
     from interlock import Interlock, Settings
-    from interlock.adapters.graphs.ladybug import open_ladybug
+    from interlock_agents.puntini.graphs.ladybug import open_ladybug
     from interlock.capabilities import Model
-    from interlock.capabilities.graph_store import GraphStore
+    from interlock_agents.puntini.graph_store import GraphStore
     from interlock.testing import ScriptedModel
     from tests.support.puntini import LIMITS, Watched, final, many, step
 

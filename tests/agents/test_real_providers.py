@@ -194,3 +194,66 @@ async def test_sam_never_asks_again(engine: EngineName, tmp_path: Path) -> None:
     assert result.error is not None
     assert result.error.code == "invalid_output"
     assert len(server.requests) == 1
+
+
+# An answer that cannot be used was paid for
+
+
+PER_ANSWER = (11, 7)
+"""The input and output tokens that the server reports for every answer."""
+
+
+@pytest.mark.parametrize("agent", AGAIN)
+async def test_the_tokens_of_a_rejected_answer_are_counted(engine: EngineName, agent: str, tmp_path: Path, store: Store) -> None:
+    result, _, server = await taken_again(agent, engine, tmp_path, store)
+    answers = len(server.requests)
+    usage = (result.usage.model_calls, result.usage.input_tokens, result.usage.output_tokens)
+    assert usage == (answers, answers * PER_ANSWER[0], answers * PER_ANSWER[1])
+    if agent == "analyst":
+        assert result.state["tokens_used"] == answers * sum(PER_ANSWER)
+
+
+@pytest.mark.parametrize("agent", ["analyst", "puntini"])
+async def test_a_rejected_answer_is_charged_to_the_token_budget(engine: EngineName, agent: str, tmp_path: Path, store: Store) -> None:
+    result, _, server = await taken_again(agent, engine, tmp_path, store, max_tokens=sum(PER_ANSWER) - 1)
+    assert len(server.requests) == 1, "the budget is used up before anything is asked again"
+    assert "max_tokens" in f"{result.error.message if result.error else ''} {result.output}"
+
+
+async def test_a_rejected_answer_is_charged_again_when_the_turn_is_replayed(engine: EngineName, tmp_path: Path) -> None:
+    with OpenAIServer("lenient", {name: list(given) for name, given in AGAIN["analyst"][1].items()}) as server:
+        made = Settings(engine=engine, data_dir=tmp_path, **server.settings())
+        async with Interlock(made) as app:
+            first = await app.run("analyst", AGAIN["analyst"][0], session="s", record=tmp_path / "turn.jsonl")
+    assert first.usage.model_calls == AGAIN["analyst"][2]
+    async with Interlock(Settings(engine=engine, data_dir=tmp_path)) as app:
+        again = await app.replay(tmp_path / "turn.jsonl")
+    assert (again.result.usage, again.differences) == (first.usage, ())
+
+
+UNUSABLE: dict[str, tuple[Kind, Answer]] = {"empty": ("lenient", ""), "cut off": ("truncating", "Forty-two, as everybody knows.")}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("case", UNUSABLE)
+async def test_a_text_that_cannot_be_used_is_counted(engine: EngineName, case: str, tmp_path: Path, *, stream: bool) -> None:
+    kind, answer = UNUSABLE[case]
+    with OpenAIServer(kind, {"text": [answer]}) as server:
+        made = Settings(engine=engine, data_dir=tmp_path, **server.settings())
+        async with Interlock(made) as app:
+            events: list[Event] = []
+            listener = events.append if stream else None
+            result = await app.run("sam", "What is six times seven?", session="s", on_event=listener)
+    assert result.status == "error"
+    assert (result.usage.model_calls, result.usage.input_tokens, result.usage.output_tokens) == (1, *PER_ANSWER)
+
+
+@pytest.mark.parametrize("agent", ["analyst", "puntini"])
+async def test_a_decision_that_is_cut_off_is_counted(engine: EngineName, agent: str, tmp_path: Path) -> None:
+    text, answers = CUT_OFF[agent]
+    with OpenAIServer("truncating", {name: list(given) for name, given in answers.items()}) as server:
+        made = Settings(engine=engine, data_dir=tmp_path, human="nobody", **server.settings(model_max_tokens=8))
+        async with Interlock(made) as app:
+            result = await app.run(agent, text, session=new_session())
+    asked = len(server.requests)
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (asked * PER_ANSWER[0], asked * PER_ANSWER[1])

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from interlock import Interlock
-from interlock.agents.sam.graph import sam
 from interlock.contract.render import as_data
 from interlock.discovery import load_agent
+from interlock_agents.sam.graph import sam
 
 IDENTITY = {"conversation_id", "trace_id", "created_at"}
 EMPTIED = {"preprocessing_result", "model_response", "model_metadata", "final_output", "error_type", "response", "command"}

@@ -13,13 +13,13 @@ import pytest
 from PIL import Image
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.images import PillowImages
-from interlock.adapters.media import NoTranscriber
-from interlock.adapters.transcribers import PocketsphinxTranscriber
-from interlock.capabilities import Images, ModelBackend, ModelRequest, Transcriber
 from interlock.engine import EngineName
 from interlock.errors import InputEmpty, InputEncoding, InputError, InputSchema, InputTooLarge
-from interlock.testing import ScriptedModel
+from interlock_agents.sam.capabilities import Images, ModelBackend, ModelRequest, Transcriber
+from interlock_agents.sam.media.images import PillowImages
+from interlock_agents.sam.media.refusing import NoTranscriber
+from interlock_agents.sam.media.transcribers import PocketsphinxTranscriber
+from interlock_agents.sam.testing import ScriptedBackend
 
 CANARY = "hunter2-is-the-canary"
 
@@ -56,7 +56,7 @@ def wav(samples: bytes) -> bytes:
 async def take(
     engine: EngineName, given: str | Mapping[str, Any], *, model: object = None, transcriber: object = None, **options: Any
 ) -> tuple[TurnResult, list[ModelRequest]]:
-    scripted = ScriptedModel("an answer")
+    scripted = ScriptedBackend("an answer")
     grants = {
         ModelBackend: model or scripted,
         Images: PillowImages(max_pixels=32_000_000),
@@ -152,13 +152,13 @@ async def test_where_a_photograph_was_taken_reaches_neither_the_model_nor_the_re
 
 @pytest.mark.parametrize("text", ['{"command":"failure"}', "error_router_node", "Command(goto='error_router_node')"])
 async def test_what_the_model_says_of_an_image_does_not_change_the_path(engine: EngineName, success_path: tuple[str, ...], text: str):
-    result, _ = await take(engine, uri("image/png", PNG), model=ScriptedModel(text))
+    result, _ = await take(engine, uri("image/png", PNG), model=ScriptedBackend(text))
     assert (result.status, result.output, result.path) == ("success", text, success_path)
 
 
 @pytest.mark.parametrize(
     ("model", "code"),
-    [(ScriptedModel(RuntimeError(CANARY)), "backend_unavailable"), (ScriptedModel(TimeoutError(CANARY)), "timeout")],
+    [(ScriptedBackend(RuntimeError(CANARY)), "backend_unavailable"), (ScriptedBackend(TimeoutError(CANARY)), "timeout")],
     ids=["raises", "is late"],
 )
 async def test_a_model_that_fails_at_an_image_is_typed(engine: EngineName, model: object, code: str):
@@ -196,6 +196,6 @@ async def test_a_session_that_cannot_be_named(engine: EngineName, session: str):
 
 
 async def test_media_over_the_cap_is_refused_before_it_is_looked_at(engine: EngineName):
-    app = Interlock(Settings(engine=engine, max_input_bytes=1000), grants={ModelBackend: ScriptedModel("never asked")})
+    app = Interlock(Settings(engine=engine, max_input_bytes=1000), grants={ModelBackend: ScriptedBackend("never asked")})
     with pytest.raises(InputTooLarge):
         await app.run("sam", uri("image/png", bytes(1000)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from interlock import Interlock, Settings
-from interlock.agents.sam.state import ErrorType
+from interlock_agents.sam.state import ErrorType
 from tests.support.amount import share
 from tests.support.local import crossed
 

@@ -9,12 +9,12 @@ from typing import Any, get_args
 import pytest
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.agents.sam.nodes import IMAGE_PROMPT
-from interlock.agents.sam.state import ErrorType
-from interlock.capabilities import Images, ModelBackend, ModelRequest, Transcriber
 from interlock.engine import EngineName
-from interlock.testing import ScriptedModel
+from interlock_agents.sam.capabilities import Images, ModelBackend, ModelRequest, Transcriber
+from interlock_agents.sam.media.refusing import NoImages, NoTranscriber
+from interlock_agents.sam.nodes import IMAGE_PROMPT
+from interlock_agents.sam.state import ErrorType
+from interlock_agents.sam.testing import ScriptedBackend
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
@@ -69,7 +69,7 @@ class Eye:
 
 
 async def take(engine: EngineName, raw: str, **grants: Any) -> tuple[TurnResult, list[ModelRequest]]:
-    model = ScriptedModel("an answer")
+    model = ScriptedBackend("an answer")
     adapters: dict[type, object] = {ModelBackend: model}
     adapters |= {{"ear": Transcriber, "eye": Images}[name]: adapter for name, adapter in grants.items()}
     return await Interlock(Settings(engine=engine), grants=adapters).run("sam", raw), model.requests

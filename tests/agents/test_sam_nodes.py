@@ -4,8 +4,21 @@ from typing import Any, get_args
 
 import pytest
 
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.agents.sam.nodes import (
+from interlock.contract.labels import has_value
+from interlock.errors import (
+    BudgetExceeded,
+    CapabilityResultInvalid,
+    CapabilityTimeout,
+    MediaBomb,
+    MediaMalformed,
+    MediaUnsupported,
+    ModelTimeout,
+    ModelUnavailable,
+)
+from interlock.testing import CountingIds, FixedClock
+from interlock_agents.sam.capabilities import ModelRequest, ModelResponse
+from interlock_agents.sam.media.refusing import NoImages, NoTranscriber
+from interlock_agents.sam.nodes import (
     IMAGE_PROMPT,
     MAX_TEXT,
     MESSAGES,
@@ -18,7 +31,7 @@ from interlock.agents.sam.nodes import (
     state_init_node,
     task_preprocessing_node,
 )
-from interlock.agents.sam.state import (
+from interlock_agents.sam.state import (
     Answered,
     CallModel,
     Classified,
@@ -36,19 +49,7 @@ from interlock.agents.sam.state import (
     Success,
     TextWithFile,
 )
-from interlock.capabilities import ModelRequest, ModelResponse
-from interlock.contract.labels import has_value
-from interlock.errors import (
-    BudgetExceeded,
-    CapabilityResultInvalid,
-    CapabilityTimeout,
-    MediaBomb,
-    MediaMalformed,
-    MediaUnsupported,
-    ModelTimeout,
-    ModelUnavailable,
-)
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock_agents.sam.testing import ScriptedBackend
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
 WAV = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
@@ -190,6 +191,9 @@ async def test_task_preprocessing_node_asks_nobody_about_audio_that_is_cut_off()
     assert transcriber.heard == []
 
 
+PDF = "A file of type 'application/pdf' cannot be handled here. Send text, an image or audio."
+
+
 @pytest.mark.parametrize("made", ["", " ", "a picture", "data:text/plain,hello"])
 async def test_task_preprocessing_node_takes_nothing_but_an_image_from_an_image_adapter(made: str):
     outcome = await task_preprocessing_node("image", PNG, transcriber=NoTranscriber(), images=Small(made))
@@ -208,7 +212,41 @@ async def test_task_preprocessing_node_takes_nothing_but_an_image_from_an_image_
 @pytest.mark.parametrize(("input_type", "raw_input"), [("audio", WAV), ("image", PNG)])
 async def test_task_preprocessing_node_says_why_an_adapter_refuses(error: Exception, problem: Any, input_type: Any, raw_input: str):
     made = await task_preprocessing_node(input_type, raw_input, transcriber=Spoken(error), images=Small(error))
-    assert made.preprocessing_result == PreprocessingResult(problem=problem)
+    found = made.preprocessing_result
+    assert found is not None
+    assert (found.problem, found.content, found.image) == (problem, "", None)
+    assert (f"type '{input_type}/" in found.reason) == (problem == "unsupported_media")
+
+
+@pytest.mark.parametrize(
+    ("input_type", "raw_input", "says"),
+    [
+        ("text", "data:application/pdf;base64,JVBERg==", "'application/pdf' cannot be handled"),
+        ("text", "data:text/plain;base64,//4=", "not UTF-8"),
+        ("text", "data:text/plain;base64,%%%", "not valid base64"),
+        ("image", PNG.replace("image/png", "image/jpeg"), "declared as 'image/jpeg', but is 'image/png'"),
+        ("audio", WAV, "INTERLOCK_TRANSCRIBER"),
+    ],
+)
+async def test_a_refusal_says_what_is_wrong_with_this_input(input_type: Any, raw_input: str, says: str):
+    made = await task_preprocessing_node(input_type, raw_input, transcriber=NoTranscriber(), images=NoImages())
+    assert made.preprocessing_result is not None
+    assert says in made.preprocessing_result.reason
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("data:application/json,%7B%22a%22:1%7D", '{"a":1}'),
+        ("data:application/ld+json,%5B%5D", "[]"),
+        ("data:application/xml,%3Ca/%3E", "<a/>"),
+        ("data:text/plain;base64,77u/aGk=", "hi"),
+    ],
+    ids=["JSON", "a kind of JSON", "XML", "a byte order mark"],
+)
+async def test_text_is_text_whatever_its_type_is_called(file: str, text: str):
+    made = await task_preprocessing_node("text", file, transcriber=NoTranscriber(), images=NoImages())
+    assert made.preprocessing_result == PreprocessingResult(content=text)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +264,8 @@ async def test_task_preprocessing_node_says_which_limit_was_reached(error: Excep
         ("image", PNG, PreprocessingResult(content="What is\n  this?", image="data:image/png;base64,small")),
         ("audio", WAV, PreprocessingResult(content="What is\n  this?\n\ngood morning")),
         ("text", "data:text/plain,a%0A%20b", PreprocessingResult(content="What is\n  this?\n\na\n b")),
-        ("text", "not a file", PreprocessingResult(problem="media_malformed")),
-        ("text", "data:application/pdf;base64,JVBERg==", PreprocessingResult(problem="unsupported_media")),
+        ("text", "not a file", PreprocessingResult(problem="media_malformed", reason="The file is not a data URI.")),
+        ("text", "data:application/pdf;base64,JVBERg==", PreprocessingResult(problem="unsupported_media", reason=PDF)),
     ],
     ids=["image", "audio", "text", "no data URI", "another kind"],
 )
@@ -252,7 +290,7 @@ def test_a_preprocessing_result_with_a_problem_counts_as_none():
 
 
 async def test_model_call_node_asks_about_text():
-    model = ScriptedModel("hi")
+    model = ScriptedBackend("hi")
     made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=model)
     assert isinstance(made, Answered)
     assert made.model_response.output == "hi"
@@ -260,13 +298,13 @@ async def test_model_call_node_asks_about_text():
 
 
 async def test_model_call_node_asks_about_a_transcript_as_text():
-    model = ScriptedModel("hi")
+    model = ScriptedBackend("hi")
     await model_call_node(PreprocessingResult(content="good morning"), "audio", "t", model=model)
     assert model.requests == [ModelRequest(prompt="good morning", trace_id="t")]
 
 
 async def test_model_call_node_shows_an_image_beside_the_prompt():
-    model = ScriptedModel("a dot")
+    model = ScriptedBackend("a dot")
     await model_call_node(PreprocessingResult(content=IMAGE_PROMPT, image=PNG), "image", "t", model=model)
     assert model.requests == [ModelRequest(prompt=IMAGE_PROMPT, image=PNG, trace_id="t")]
 
@@ -301,7 +339,7 @@ class Raising:
 @pytest.mark.parametrize("status", ["recoverable_error", "fatal_error"])
 async def test_model_call_node_is_refused_by_any_status_but_success(status: Any):
     response = ModelResponse(status=status, output="ignored", error_type="timeout")
-    made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=ScriptedModel(response))
+    made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=ScriptedBackend(response))
     assert made == Refused(model_response=response)
 
 

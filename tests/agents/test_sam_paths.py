@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +11,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.models.guarded import GuardedModelBackend
-from interlock.agents.sam.nodes import MESSAGES
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse, Transcriber
-from interlock.capabilities.backend import Metadata
+from interlock.capabilities import Clock, Ids
 from interlock.engine import EngineName
 from interlock.errors import InputError, InputSchema, MediaUnsupported
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
-from tests.support.passing import ENOUGH, run_out
+from interlock.runtime.events import Event
+from interlock.testing import CountingIds, FixedClock
+from interlock_agents.sam.backends import SafeBackend
+from interlock_agents.sam.capabilities import Metadata, ModelBackend, ModelRequest, ModelResponse, Transcriber
+from interlock_agents.sam.nodes import MESSAGES
+from interlock_agents.sam.testing import ScriptedBackend
+from tests.support.passing import ENOUGH, pass_time, run_out
 
 ASKED = (
     "router_node",
@@ -55,7 +59,7 @@ class Impatient:
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
         async with asyncio.timeout(5):  # so that a missing limit fails here instead of hanging
-            return await GuardedModelBackend(Hanging()).generate(replace(request, timeout_s=0.01))
+            return await SafeBackend(Hanging()).generate(replace(request, timeout_s=0.01))
 
 
 class Odd:
@@ -78,21 +82,21 @@ def refusal(error_type: Any = None, status: Any = "fatal_error") -> ModelRespons
 
 
 FAILURES: list[tuple[str, object, str]] = [
-    ("raises", ScriptedModel(RuntimeError("hunter2")), "backend_unavailable"),
-    ("raises a typed error", ScriptedModel(MediaUnsupported("hunter2")), "backend_unavailable"),
-    ("connection error", ScriptedModel(ConnectionError("hunter2")), "backend_unavailable"),
-    ("connection refused", ScriptedModel(ConnectionRefusedError("hunter2")), "backend_unavailable"),
-    ("timeout error", ScriptedModel(TimeoutError("hunter2")), "timeout"),
+    ("raises", ScriptedBackend(RuntimeError("hunter2")), "backend_unavailable"),
+    ("raises a typed error", ScriptedBackend(MediaUnsupported("hunter2")), "backend_unavailable"),
+    ("connection error", ScriptedBackend(ConnectionError("hunter2")), "backend_unavailable"),
+    ("connection refused", ScriptedBackend(ConnectionRefusedError("hunter2")), "backend_unavailable"),
+    ("timeout error", ScriptedBackend(TimeoutError("hunter2")), "timeout"),
     ("hangs", Impatient(), "timeout"),
-    ("refuses", ScriptedModel(refusal("invalid_output")), "invalid_output"),
-    ("refuses for now", ScriptedModel(refusal("timeout", "recoverable_error")), "timeout"),
-    ("refuses without a reason", ScriptedModel(refusal()), "backend_unavailable"),
+    ("refuses", ScriptedBackend(refusal("invalid_output")), "invalid_output"),
+    ("refuses for now", ScriptedBackend(refusal("timeout", "recoverable_error")), "timeout"),
+    ("refuses without a reason", ScriptedBackend(refusal()), "backend_unavailable"),
     ("nothing", Odd(None), "invalid_output"),
     ("bare text", Odd("hi"), "invalid_output"),
     ("a dict", Odd({"status": "success", "output": 1}), "invalid_output"),
-    ("a wrong status", ScriptedModel(ModelResponse(status="ok", output="hi")), "invalid_output"),  # pyright: ignore[reportArgumentType]
-    ("output that is no text", ScriptedModel(ModelResponse(status="success", output=b"hi")), "invalid_output"),  # pyright: ignore[reportArgumentType]
-    ("a lone surrogate", ScriptedModel("a \ud800 b"), "invalid_output"),
+    ("a wrong status", ScriptedBackend(ModelResponse(status="ok", output="hi")), "invalid_output"),  # pyright: ignore[reportArgumentType]
+    ("output that is no text", ScriptedBackend(ModelResponse(status="success", output=b"hi")), "invalid_output"),  # pyright: ignore[reportArgumentType]
+    ("a lone surrogate", ScriptedBackend("a \ud800 b"), "invalid_output"),
 ]
 
 
@@ -113,7 +117,7 @@ async def test_a_model_that_fails_in_any_way_is_a_typed_error_by_way_of_the_erro
     "reply", ["", " ", "\n\t ", "\u2003\u00a0", ModelResponse(status="success"), ModelResponse(status="success", output="")]
 )
 async def test_a_blank_answer_is_an_error_that_decision_logic_sends_to_the_error_router(engine: EngineName, reply: str | ModelResponse):
-    result = await take(engine, ScriptedModel(reply))
+    result = await take(engine, ScriptedBackend(reply))
     assert result.path == BLANK
     assert result.error is not None
     assert (result.error.code, result.error.node) == ("invalid_output", "error_router_node")
@@ -123,7 +127,7 @@ async def test_a_blank_answer_is_an_error_that_decision_logic_sends_to_the_error
 async def test_a_hanging_backend_is_stopped_at_its_time_limit():
     backend = Hanging()
     async with asyncio.timeout(5):  # so that a missing limit fails here instead of hanging
-        response = await GuardedModelBackend(backend).generate(ModelRequest(prompt="hi", timeout_s=0.01, trace_id="t"))
+        response = await SafeBackend(backend).generate(ModelRequest(prompt="hi", timeout_s=0.01, trace_id="t"))
     assert (response.status, response.error_type, response.output) == ("recoverable_error", "timeout", None)
     assert response.metadata == {"backend": "Hanging", "trace_id": "t", "cause": "timeout", "reason": "The model did not answer in time."}
     assert backend.cancelled
@@ -131,7 +135,7 @@ async def test_a_hanging_backend_is_stopped_at_its_time_limit():
 
 async def test_a_caller_who_goes_away_is_not_answered_with_a_timeout():
     backend = Hanging()
-    call = asyncio.create_task(GuardedModelBackend(backend).generate(ModelRequest(prompt="hi")))
+    call = asyncio.create_task(SafeBackend(backend).generate(ModelRequest(prompt="hi")))
     await backend.asked.wait()
     call.cancel()
     await asyncio.wait([call])
@@ -140,14 +144,14 @@ async def test_a_caller_who_goes_away_is_not_answered_with_a_timeout():
 
 
 async def test_the_model_is_asked_the_text_with_the_turns_trace_id_and_half_a_minute(engine: EngineName):
-    model = ScriptedModel("hi")
+    model = ScriptedBackend("hi")
     result = await take(engine, model, "  Caf\u0065\u0301\tau\n lait ")
     (request,) = model.requests
     assert request == ModelRequest(task="respond", prompt="  Café\tau\n lait", timeout_s=30.0, trace_id=result.state["trace_id"])
 
 
 async def test_text_that_is_too_long_is_refused_before_the_model_is_asked(engine: EngineName):
-    model = ScriptedModel("never asked")
+    model = ScriptedBackend("never asked")
     result = await take(engine, model, "x" * 32_001)
     assert result.path == (*ASKED[:5], "error_router_node", "format_response_node")
     assert result.error is not None
@@ -156,21 +160,21 @@ async def test_text_that_is_too_long_is_refused_before_the_model_is_asked(engine
 
 
 async def test_ids_that_are_asked_for_are_kept(engine: EngineName):
-    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello", "conversation_id": "c-7", "trace_id": "t-7"})
+    result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello", "conversation_id": "c-7", "trace_id": "t-7"})
     response = result.state["response"]
     assert (response.conversation_id, response.trace_id) == ("c-7", "t-7")
     assert result.metadata["trace_id"] == "t-7"
 
 
 async def test_ids_that_nobody_asks_for_are_made(engine: EngineName):
-    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello"})
+    result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello"})
     assert (result.turn, result.state["conversation_id"], result.state["trace_id"]) == ("id-1", "id-1", "id-2")
 
 
 @pytest.mark.parametrize("name", ["conversation_id", "trace_id"])
 @pytest.mark.parametrize("bad", ["", "x" * 129, "a\nb", "a\x1b[31mb", "\u202eabc", 7])
 async def test_an_id_from_outside_is_1_to_128_printable_characters(engine: EngineName, name: str, bad: Any):
-    model = ScriptedModel("hi")
+    model = ScriptedBackend("hi")
     with pytest.raises(InputSchema, match=name):
         await take(engine, model, {"raw_input": "hello", name: bad})
     assert model.requests == []
@@ -182,7 +186,7 @@ NESTED: Metadata = {"usage": {"cached": [1, 2.5, None]}, "safe": True, "model": 
 
 
 async def test_metadata_is_any_json(engine: EngineName):
-    result = await take(engine, ScriptedModel(ModelResponse(status="success", output="hi", metadata=NESTED)))
+    result = await take(engine, ScriptedBackend(ModelResponse(status="success", output="hi", metadata=NESTED)))
     assert (result.status, result.metadata) == ("success", NESTED)
     assert result.to_json()["state"]["response"]["metadata"] == NESTED
 
@@ -192,7 +196,7 @@ LIMITS = [{"max_model_calls": 0}, {"max_tokens": 1}, {"max_output_bytes": 3}]
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 async def test_what_a_budget_refuses_goes_through_the_error_router(engine: EngineName, limits: dict[str, Any]):
-    grants = {ModelBackend: ScriptedModel("a long answer " * 10), Clock: FixedClock(), Ids: CountingIds()}
+    grants = {ModelBackend: ScriptedBackend("a long answer " * 10), Clock: FixedClock(), Ids: CountingIds()}
     result = await Interlock(Settings(engine=engine, **limits), grants=grants).run("sam", "hello")
     assert result.path == REFUSED
     assert result.error is not None
@@ -238,8 +242,68 @@ async def test_time_that_runs_out_goes_through_the_error_router(
         assert (again.path, again.error) == (result.path, result.error)
 
 
+class Stalls:
+    """Blocks the event loop for longer than a turn has once its time is up, whenever a node has ended after that."""
+
+    def __init__(self) -> None:
+        self.is_late = False
+        self.count = 0
+
+    async def generate(self, request: ModelRequest) -> ModelResponse:
+        self.is_late = True
+        time.sleep(0.06)  # noqa: ASYNC251 - it stands for a process that gets no time to run
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def __call__(self, event: Event) -> None:
+        if self.is_late and event["event"].startswith("on_chain_"):
+            self.count += 1
+            time.sleep(0.3)
+
+
+async def test_a_process_that_stands_still_after_the_time_is_up_does_not_take_the_failure_out_of_the_rows(engine: EngineName):
+    stalls = Stalls()
+    grants = {ModelBackend: stalls, Clock: FixedClock(), Ids: CountingIds()}
+    result = await Interlock(Settings(engine=engine, max_turn_seconds=0.05), grants=grants).run("sam", "hello", on_event=stalls)
+    assert stalls.count >= 4
+    assert result.path == REFUSED
+    assert result.error is not None
+    assert (result.error.code, result.error.node) == ("budget_exceeded", "error_router_node")
+
+
+class YieldingIds(CountingIds):
+    """Lets others run before it answers."""
+
+    @override
+    async def new(self) -> str:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return await super().new()
+
+
+@pytest.mark.usefixtures("time_passes")
+@pytest.mark.parametrize("limit", ["max_turn_seconds", "max_call_seconds"])
+@pytest.mark.parametrize("said", ["hello", WAV], ids=["model", "transcriber"])
+async def test_a_loop_that_is_late_in_every_round_does_not_take_the_failure_out_of_the_rows(engine: EngineName, said: str, limit: str):
+    grants = {ModelBackend: RunsOut(), Transcriber: RunsOut(), Clock: FixedClock(), Ids: YieldingIds()}
+    limits: dict[str, Any] = {limit: ENOUGH}
+    app = Interlock(Settings(engine=engine, **limits), grants=grants)
+
+    async def stand_still() -> None:
+        while True:
+            pass_time(1)
+            await asyncio.sleep(0)
+
+    standing = asyncio.create_task(stand_still())
+    result = await app.run("sam", said)
+    standing.cancel()
+    assert result.path[-2:] == ("error_router_node", "format_response_node")
+    assert result.error is not None
+    assert result.error.node == "error_router_node"
+
+
 async def test_text_and_a_file_come_in_together(engine: EngineName):
-    model = ScriptedModel("fine")
+    model = ScriptedBackend("fine")
     result = await take(engine, model, {"text": "What does it do?", "file": "data:text/plain,def%20f():%0A%20%20pass"})
     assert result.status == "success"
     assert [request.prompt for request in model.requests] == ["What does it do?\n\ndef f():\n  pass"]
@@ -248,7 +312,7 @@ async def test_text_and_a_file_come_in_together(engine: EngineName):
 
 @given(text=st.text(max_size=60))
 async def test_what_the_backend_is_asked_is_what_preprocessing_made_and_it_is_asked_once(text: str):
-    model = ScriptedModel("hi")
+    model = ScriptedBackend("hi")
     try:
         result = await take("direct", model, text)
     except InputError:
@@ -264,22 +328,22 @@ async def test_what_the_backend_is_asked_is_what_preprocessing_made_and_it_is_as
 
 
 async def test_a_session_is_the_conversation_of_fields_too(engine: EngineName):
-    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello"}, session="my-session")
+    result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello"}, session="my-session")
     assert result.session == result.state["conversation_id"] == "my-session"
 
 
 async def test_a_session_is_the_conversation(engine: EngineName):
-    result = await take(engine, ScriptedModel("hi"), session="my-session")
+    result = await take(engine, ScriptedBackend("hi"), session="my-session")
     assert result.session == result.state["conversation_id"] == "my-session"
 
 
 async def test_a_turn_without_a_session_begins_one(engine: EngineName):
-    result = await take(engine, ScriptedModel("hi"))
+    result = await take(engine, ScriptedBackend("hi"))
     assert result.session == result.turn == result.state["conversation_id"]
 
 
 async def test_the_reply_has_everything_the_document_promises(engine: EngineName):
-    result = await take(engine, ScriptedModel("hi"), {"raw_input": "hello", "conversation_id": "c", "trace_id": "t"})
+    result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello", "conversation_id": "c", "trace_id": "t"})
     assert result.to_json()["state"] == {
         "conversation_id": "c",
         "trace_id": "t",
@@ -310,7 +374,7 @@ async def test_the_reply_has_everything_the_document_promises(engine: EngineName
 
 @pytest.mark.parametrize("field", ["command", "input_type", "response", "created_at", "final_output", "error_type"])
 async def test_a_caller_cannot_set_what_sam_decides(engine: EngineName, field: str):
-    model = ScriptedModel("never asked")
+    model = ScriptedBackend("never asked")
     with pytest.raises(Exception, match=f"'{field}' cannot be set from outside") as caught:
         await take(engine, model, {"raw_input": "hello", field: "success"})
     assert getattr(caught.value, "code", None) == "input_schema"
@@ -328,7 +392,7 @@ async def test_text_is_held_to_the_same_rules_in_a_field_as_on_its_own(raw_input
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 async def test_a_result_is_valid_json_whatever_number_a_backend_reports(engine: EngineName, number: float):
-    result = await take(engine, ScriptedModel(ModelResponse(status="success", output="hi", metadata={"score": number})))
+    result = await take(engine, ScriptedBackend(ModelResponse(status="success", output="hi", metadata={"score": number})))
     json.dumps(result.to_json(), allow_nan=False)
 
 

@@ -14,14 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.media import NoImages, NoTranscriber
-from interlock.agents.sam.graph import sam
-from interlock.agents.sam.nodes import MESSAGES, task_preprocessing_node
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse, Transcriber
+from interlock.capabilities import Clock, Ids
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import InputError, SettingsInvalid
 from interlock.runtime.events import Event
-from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
+from interlock.testing import CountingIds, FixedClock, Scripted
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse, Transcriber
+from interlock_agents.sam.graph import sam
+from interlock_agents.sam.media.refusing import NoImages, NoTranscriber
+from interlock_agents.sam.nodes import MESSAGES, task_preprocessing_node
+from interlock_agents.sam.testing import ScriptedBackend
 from tests.support.passing import ENOUGH, let_time_pass, use_up
 
 ASKED = ("router_node", "state_init_node", "decision_logic_node", "task_preprocessing_node", "decision_logic_node", "model_call_node")
@@ -95,7 +97,7 @@ async def take(
     engine: EngineName, given: str | Mapping[str, Any], *replies: str | ModelResponse | Exception
 ) -> tuple[TurnResult, list[Event]]:
     events: list[Event] = []
-    grants = {ModelBackend: ScriptedModel(*replies), Clock: FixedClock(), Ids: CountingIds()}
+    grants = {ModelBackend: ScriptedBackend(*replies), Clock: FixedClock(), Ids: CountingIds()}
     return await Interlock(Settings(engine=engine), grants=grants).run("sam", given, on_event=events.append), events
 
 
@@ -242,7 +244,7 @@ async def test_wherever_the_time_runs_out_the_turn_ends_by_its_rows(engine: Engi
         if events == at + 1:
             use_up()
 
-    grants = {ModelBackend: ScriptedModel("fine"), Transcriber: Hears(), Clock: FixedClock(), Ids: CountingIds()}
+    grants = {ModelBackend: ScriptedBackend("fine"), Transcriber: Hears(), Clock: FixedClock(), Ids: CountingIds()}
     app = Interlock(Settings(engine=engine, max_turn_seconds=ENOUGH), grants=grants)
     with TemporaryDirectory() as folder:
         record = Path(folder) / "turn.jsonl" if is_recorded else None
@@ -260,7 +262,7 @@ async def test_wherever_the_time_runs_out_the_turn_ends_by_its_rows(engine: Engi
 
 @given(engine=st.sampled_from(ENGINES), most=st.integers(1, 12), reply=st.sampled_from(["fine", " ", RuntimeError("broken")]))
 async def test_however_few_steps_a_turn_may_take_it_ends_by_its_rows_or_does_not_begin(engine: EngineName, most: int, reply: Scripted):
-    model = ScriptedModel(reply)
+    model = ScriptedBackend(reply)
     app = Interlock(Settings(engine=engine, max_steps=most), grants={ModelBackend: model, Clock: FixedClock(), Ids: CountingIds()})
     if most < 10:
         with pytest.raises(SettingsInvalid, match="max_steps"):

@@ -11,20 +11,22 @@ import pytest
 import pytest_asyncio
 
 from interlock import Interlock, Settings
-from interlock.agents.puntini.spec import Done
 from interlock.capabilities import Timer
-from interlock.capabilities.graph_store import GraphStore
 from interlock.discovery import AGENTS, load_agent
 from interlock.engine import EngineName
-from interlock.testing.play import Play, Stage
-from interlock.testing.played import Played, report
-from interlock.testing.scenes import Kind, Scene, load_scenes
+from interlock.testing.scenario_results import ScenarioResult, report
+from interlock.testing.scenario_runner import ScenarioApps, ScenarioRun
+from interlock.testing.scenarios import Kind, Scenario, load_scenarios
+from interlock_agents.puntini.graph_store import GraphStore
+from interlock_agents.puntini.spec import Done
 from tests.support.desk import Store
 from tests.support.numbering import check_numbers
 from tests.support.puntini import STORES, Waited, Watched, fresh, opened
 
-SCENES: dict[str, tuple[Scene, ...]] = {name: load_scenes(cast("Path", load_agent(name).scenes)) for name in AGENTS}
-PLAYS: list[tuple[str, Scene, Kind]] = [(name, scene, kind) for name, scenes in SCENES.items() for scene in scenes for kind in scene.plays]
+SCENES: dict[str, tuple[Scenario, ...]] = {name: load_scenarios(cast("Path", load_agent(name).scenes)) for name in AGENTS}
+PLAYS: list[tuple[str, Scenario, Kind]] = [
+    (name, scene, kind) for name, scenes in SCENES.items() for scene in scenes for kind in scene.plays
+]
 NUMBERS = itertools.count(1)
 WRITES = {"add_node", "add_edge", "update_props", "delete_node", "delete_edge"}
 
@@ -35,10 +37,10 @@ class Theatre:
     def __init__(self, folder: Path, store: Store) -> None:
         self.desk = store
         self._folder = folder
-        self._stages: dict[tuple[str, ...], Stage] = {}
+        self._stages: dict[tuple[str, ...], ScenarioApps] = {}
         self._graphs: dict[str, Watched] = {}
 
-    def stage(self, agent: str, engine: EngineName, graphs: str = "") -> Stage:
+    def stage(self, agent: str, engine: EngineName, graphs: str = "") -> ScenarioApps:
         key = (agent, engine, graphs)
         if key not in self._stages:
             folder = self._folder / "-".join(filter(None, (agent, graphs)))
@@ -49,7 +51,7 @@ class Theatre:
                 more = {GraphStore: self.graphs(graphs), Timer: Waited()} if graphs else {}
                 return Interlock(Settings(engine=engine, data_dir=folder, **settings), grants={**grants, **more})
 
-            self._stages[key] = Stage(open_app)
+            self._stages[key] = ScenarioApps(open_app)
         return self._stages[key]
 
     def graphs(self, kind: str) -> Watched:
@@ -76,17 +78,17 @@ async def theatre(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Th
     await store.close()
 
 
-def name_of(play: tuple[str, Scene, Kind]) -> str:
+def name_of(play: tuple[str, Scenario, Kind]) -> str:
     agent, scene, kind = play
     return f"{agent}: {scene.title} ({kind})"
 
 
-def without_a_model(played: Played) -> bool:
+def without_a_model(played: ScenarioResult) -> bool:
     """Tell whether nobody but the rules has answered."""
     return played.result is None or played.result.metadata.get("models", ["offline rules"]) == ["offline rules"]
 
 
-def approved_cypher(played: Played) -> int:
+def approved_cypher(played: ScenarioResult) -> int:
     """Count the queries of a turn that changed the graph, which a person has to have approved."""
     steps: tuple[Done, ...] = () if played.result is None else played.result.state.get("done", ())
     return sum(step.call.tool_name == "cypher_query" and step.changed is not None and step.changed.count > 0 for step in steps)
@@ -94,10 +96,10 @@ def approved_cypher(played: Played) -> int:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("play", [play for play in PLAYS if play[0] != "puntini"], ids=name_of)
-async def test_a_scene_goes_as_it_is_written(theatre: Theatre, engine: EngineName, play: tuple[str, Scene, Kind]):
+async def test_a_scene_goes_as_it_is_written(theatre: Theatre, engine: EngineName, play: tuple[str, Scenario, Kind]):
     agent, scene, kind = play
     session = f"scene-{next(NUMBERS)}"
-    taken = await Play(scene, theatre.stage(agent, engine), agent=agent, session=session, kind=kind).to_the_end()
+    taken = await ScenarioRun(scene, theatre.stage(agent, engine), agent=agent, session=session, kind=kind).run_all()
     assert not report(taken)
     for one in taken:
         check_numbers(one.events)
@@ -112,12 +114,12 @@ async def test_a_scene_goes_as_it_is_written(theatre: Theatre, engine: EngineNam
 @pytest.mark.parametrize("graphs", STORES)
 @pytest.mark.parametrize("play", [play for play in PLAYS if play[0] == "puntini"], ids=name_of)
 async def test_a_scene_of_puntini_goes_as_it_is_written_on_every_store(
-    theatre: Theatre, engine: EngineName, graphs: str, play: tuple[str, Scene, Kind]
+    theatre: Theatre, engine: EngineName, graphs: str, play: tuple[str, Scenario, Kind]
 ):
     agent, scene, kind = play
     stage, applied = theatre.stage(agent, engine, graphs), theatre.graphs(graphs).applied
     applied.clear()
-    taken = await Play(scene, stage, agent=agent, session=fresh(graphs), kind=kind).to_the_end()
+    taken = await ScenarioRun(scene, stage, agent=agent, session=fresh(graphs), kind=kind).run_all()
     assert not report(taken)
     for one in taken:
         check_numbers(one.events)
@@ -136,8 +138,8 @@ def test_an_agent_has_scenes_for_the_tour_and_for_a_script(agent: str):
     assert any("script" in scene.plays for scene in scenes)
     shown = [scene.title_of(turn) for scene in scenes if scene.tour for turn in scene.turns]
     assert len(set(shown)) == len(shown)
-    assert {turn.telling for scene in scenes for turn in scene.turns if scene.tour} == {True, False}
-    assert not any(turn.telling for scene in scenes for turn in scene.turns if not scene.tour)
+    assert {turn.detailed for scene in scenes for turn in scene.turns if scene.tour} == {True, False}
+    assert not any(turn.detailed for scene in scenes for turn in scene.turns if not scene.tour)
 
 
 def test_nothing_is_expected_to_end_in_an_error_of_our_own():

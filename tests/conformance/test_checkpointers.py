@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import BASE_CAPABILITIES, EXTENDED_CAPABILITIES
 
-from interlock.adapters.stores.checkpoints import open_checkpoints
+from interlock.stores.checkpoints import open_checkpoints
 from tests.support.postgres import fresh_database, shared_postgres
 
 

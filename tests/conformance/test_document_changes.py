@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from interlock.agents.sam.graph import sam
 from interlock.contract.conformance import differences
 from interlock.contract.document import DUTY_COLUMNS, read_document
 from interlock.discovery import load_agent
+from interlock_agents.sam.graph import sam
 
 DOCUMENT = load_agent("sam").document
 assert DOCUMENT is not None

@@ -9,8 +9,8 @@ from langgraph.checkpoint.conformance.capabilities import Capability
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from interlock.adapters.stores.firestore import FirestoreCheckpointer
 from interlock.engine.serializer import ClosedSerializer
+from interlock.stores.firestore import FirestoreCheckpointer
 from tests.support.firestore import shared_emulator
 
 TESTS = 81

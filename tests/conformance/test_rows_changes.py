@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from interlock import END, Graph, Outcome
-from interlock.agents.sam.graph import sam
-from interlock.agents.sam.state import AgentState
-from interlock.capabilities import Clock, Ids, Images, Memory, ModelBackend, Transcriber
+from interlock.capabilities import Clock, Ids, Memory
 from interlock.contract.conformance import differences
 from interlock.contract.document import read_document_file
 from interlock.contract.node import Row
 from interlock.discovery import load_agent
 from interlock.errors import ContractError
+from interlock_agents.sam.capabilities import Images, ModelBackend, Transcriber
+from interlock_agents.sam.graph import sam
+from interlock_agents.sam.state import AgentState
 
 FILE = load_agent("sam").document
 assert FILE is not None

@@ -8,14 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from interlock import END, Graph
-from interlock.agents.sam import invariants
-from interlock.agents.sam.graph import sam
-from interlock.agents.sam.state import AgentState
 from interlock.capabilities import Memory
 from interlock.contract.node import Node, Row
 from interlock.contract.render import mermaid
@@ -34,6 +30,9 @@ from interlock.verification.verdicts import (
     verify_agent,
     verify_graph,
 )
+from interlock_agents.sam import invariants
+from interlock_agents.sam.graph import sam
+from interlock_agents.sam.state import AgentState
 
 Doctor = Callable[[Observed], Observed]
 Check = Callable[[Lab], Awaitable[Finding]]
@@ -262,17 +261,17 @@ def test_the_compiled_graph_of_sam_is_the_rows():
 async def test_an_engine_that_always_takes_one_target_is_found(monkeypatch: pytest.MonkeyPatch, taken: int):
     """Its picture is right: it is drawn from the targets that it was handed."""
 
-    def misled(graph: Graph, node: Node, loose: Any, native: Any) -> Any:
-        real = runnable(graph, node, loose, native)
+    def misled(node: Node) -> Any:
+        real = run_in_turn(node)
 
-        async def run(state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Command[str]:
-            command = await real(state, runtime, config)
+        async def run(state: Any, runtime: Runtime[Any]) -> Command[str]:
+            command = await real(state, runtime)
             return Command(update=command.update, goto=node.transitions[taken].target or "__end__")
 
         return run
 
-    runnable = langgraph._runnable  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(langgraph, "_runnable", misled)
+    run_in_turn = langgraph._run_in_turn  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(langgraph, "_run_in_turn", misled)
     assert compare_compiled(sam).holds
     finding = await follow_outcomes(sam)
     assert (finding.holds, finding.how) == (False, "decided")

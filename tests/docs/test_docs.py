@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import pytest
 from interlock.discovery import AGENTS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/interlock/agents/*/*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/interlock_agents/*/*.md"))]
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 MODULE = re.compile(r"`([\w/]+\.py)`")
@@ -52,9 +53,9 @@ def test_a_link_leads_somewhere(page: Path):
 # A decision record says what was so when it was made, and is not changed afterwards.
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=name)
 def test_a_module_that_a_page_names_exists(page: Path):
-    homes = (ROOT, ROOT / "src/interlock", page.parent)
+    homes = (ROOT, ROOT / "src", ROOT / "src/interlock", page.parent)
     if page.parent == ROOT or page.parts[-2] == "docs":
-        homes = (*homes, *(ROOT / "src/interlock/agents" / agent for agent in AGENTS))
+        homes = (*homes, *(ROOT / "src/interlock_agents" / agent for agent in AGENTS))
     for module in MODULE.findall(prose(page)):
         assert any((home / module).is_file() for home in homes), f"there is no '{module}'"
 
@@ -73,14 +74,23 @@ def test_every_page_can_be_reached_from_the_readme():
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_has_a_page_and_a_readme_with_its_contracts(agent: str):
     assert (ROOT / f"docs/agents/{agent}.md").is_file()
-    assert f"<!-- generated: contracts {agent} -->" in (ROOT / f"src/interlock/agents/{agent}/README.md").read_text(encoding="utf-8")
+    assert f"<!-- generated: contracts {agent} -->" in (ROOT / f"src/interlock_agents/{agent}/README.md").read_text(encoding="utf-8")
 
 
 def test_every_agent_has_a_picture():
     assert [picture.stem for picture in PICTURES] == sorted(AGENTS)
 
 
-RULED = ("contract/rules.py", "runtime/gate.py", "runtime/grant_checks.py", "compiler.py")
+@pytest.mark.parametrize("module", ["interlock", "interlock.capabilities", "interlock.testing"])
+def test_every_public_name_is_in_the_reference_with_a_sentence(module: str):
+    text = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
+    section = text.partition(f"<!-- generated: reference {module} -->")[2].partition("<!-- end generated -->")[0]
+    described = dict(re.findall(r"^### `(\w+)`\n\n(.*?)(?=^### |\Z)", section, re.MULTILINE | re.DOTALL))
+    assert set(described) == set(importlib.import_module(module).__all__)
+    assert [name for name, words in described.items() if not FENCE.sub("", words).strip()] == []
+
+
+RULED = ("contract/rules.py", "grant_checks.py", "agent.py", "compiler.py")
 
 
 def test_every_rule_of_a_graph_is_listed():
@@ -121,7 +131,7 @@ def generate(root: Path, *options: str, **environment: str) -> subprocess.Comple
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy")
-    for source in [*PAGES, *PICTURES, ROOT / "scripts/docs.py", ROOT / "benchmarks/compare/figures.json"]:
+    for source in [*PAGES, *PICTURES, ROOT / "scripts/docs.py", ROOT / "scripts/reference.py", ROOT / "benchmarks/compare/figures.json"]:
         target = root / name(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
@@ -140,9 +150,10 @@ def test_generated_parts_do_not_depend_on_where_they_are_made(tmp_path: Path):
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def test_a_generated_part_that_was_changed_is_named_and_can_be_written_anew(copy: Path):
+def test_a_generated_part_that_was_changed_is_named_and_can_be_written_again(copy: Path):
     generated = [page for page in PAGES if PART.search(page.read_text(encoding="utf-8"))]
-    assert {"README.md", "docs/cli.md", "docs/errors.md", "docs/howto/settings.md"} < {name(page) for page in generated}
+    expected = {"README.md", "docs/cli.md", "docs/errors.md", "docs/howto/settings.md", "docs/reference.md"}
+    assert expected < {name(page) for page in generated}
     for page in generated:
         spoilt = PART.sub(lambda part: part[0].replace("<!-- end", "spoilt\n<!-- end"), page.read_text(encoding="utf-8"))
         (copy / name(page)).write_text(spoilt, encoding="utf-8")

@@ -32,6 +32,12 @@ def _pause():
     _os.read({going_on}, 1)
     _importlib.invalidate_caches()
 """
+AWAITS = re.compile(r"^(?:await |async (?:for|with) |.*[=(] ?await )", re.MULTILINE)
+NOTEBOOK = """
+import ast as _ast, asyncio as _asyncio, pathlib as _pathlib
+_asyncio.run(eval(compile(_pathlib.Path("page.py").read_text(encoding="utf-8"), "page.py", "exec", flags=_ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)))
+"""
+"""Runs a page as a notebook does: with `await` outside of functions."""
 
 
 @dataclass
@@ -188,9 +194,11 @@ def started(code: str, directory: Path) -> Generator[Script, None, None]:
     told, tell = os.pipe()
     wait, going_on = os.pipe()
     (directory / "page.py").write_text(PAUSING.format(told=tell, going_on=wait) + code, encoding="utf-8")
+    # Only lines that begin in the first column are outside of a function.
+    is_notebook = any(AWAITS.match(line) for line in code.splitlines() if not line.startswith(" "))
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
         child = subprocess.Popen(
-            [sys.executable, "-W", "error", "page.py"],
+            [sys.executable, "-W", "error", *(["-c", NOTEBOOK] if is_notebook else ["page.py"])],
             cwd=directory,
             env=environment() | {"HOME": str(directory)},
             stdout=out,

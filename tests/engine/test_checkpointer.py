@@ -17,10 +17,10 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from typing_extensions import TypedDict
 
 from interlock import END, Graph, Interlock, Outcome, node
-from interlock.adapters.stores.checkpoints import open_checkpoints
 from interlock.engine.checkpointer import SealedCheckpointer
 from interlock.engine.serializer import ClosedSerializer
 from interlock.errors import StateIncompatible
+from interlock.stores.checkpoints import open_checkpoints
 
 THREAD: Any = {"configurable": {"thread_id": "a"}}
 OTHER: Any = {"configurable": {"thread_id": "b"}}

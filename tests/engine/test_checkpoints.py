@@ -11,10 +11,11 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from typing_extensions import TypedDict
 
 from interlock import END, Graph, Interlock, InterlockError, Outcome, node
-from interlock.agents.sam.graph import sam
-from interlock.agents.sam.state import Response
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelResponse
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock.capabilities import Clock, Ids
+from interlock.testing import CountingIds, FixedClock
+from interlock_agents.sam.capabilities import ModelBackend, ModelResponse
+from interlock_agents.sam.state import Response
+from interlock_agents.sam.testing import ScriptedBackend
 
 THREAD: Any = {"configurable": {"thread_id": "a"}}
 OTHER: Any = {"configurable": {"thread_id": "b"}}
@@ -65,7 +66,7 @@ diary = Graph(
 
 
 def sam_on(checkpointer: Any, *replies: str) -> Any:
-    grants = {ModelBackend: ScriptedModel(*replies), Clock: FixedClock(), Ids: CountingIds()}
+    grants = {ModelBackend: ScriptedBackend(*replies), Clock: FixedClock(), Ids: CountingIds()}
     return Interlock(grants=grants).langgraph("sam", checkpointer=checkpointer)
 
 
@@ -80,7 +81,7 @@ async def test_a_thread_in_memory_keeps_each_turn():
 
 
 async def test_nothing_of_an_earlier_turn_is_left_when_the_next_one_fails():
-    model = ScriptedModel("an answer", ModelResponse(status="fatal_error", error_type="timeout"))
+    model = ScriptedBackend("an answer", ModelResponse(status="fatal_error", error_type="timeout"))
     graph = Interlock(grants={ModelBackend: model}).langgraph("sam", checkpointer=InMemorySaver())
     await graph.ainvoke({"raw_input": "hello"}, THREAD)
     await graph.ainvoke({"raw_input": "again"}, THREAD)
@@ -158,12 +159,12 @@ async def test_a_thread_can_be_taken_up_again_in_the_middle():
 def test_a_checkpointer_that_is_handed_in_stays_as_it_was():
     saver = InMemorySaver()
     before = saver.serde
-    Interlock(grants={ModelBackend: ScriptedModel("hi")}).langgraph(sam, checkpointer=saver)
+    Interlock(grants={ModelBackend: ScriptedBackend("hi")}).langgraph("sam", checkpointer=saver)
     assert saver.serde is before
 
 
 async def test_a_number_that_no_checkpoint_can_keep_is_a_typed_error_or_is_kept():
-    model = ScriptedModel(ModelResponse(status="success", output="hi", metadata={"tokens": 2**70}))
+    model = ScriptedBackend(ModelResponse(status="success", output="hi", metadata={"tokens": 2**70}))
     graph = Interlock(grants={ModelBackend: model}).langgraph("sam", checkpointer=InMemorySaver())
     try:
         state = await graph.ainvoke({"raw_input": "hello"}, THREAD)

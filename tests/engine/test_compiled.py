@@ -10,18 +10,20 @@ import pytest
 from langgraph.graph.state import CompiledStateGraph
 
 from interlock import Interlock
-from interlock.agents.sam.graph import sam
-from interlock.capabilities import Clock, Ids, ModelBackend
+from interlock.capabilities import Clock, Ids
 from interlock.discovery import AGENTS, load_agent
 from interlock.engine.langgraph import drawn
 from interlock.errors import AgentUnknown
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock.testing import CountingIds, FixedClock
+from interlock_agents.sam.capabilities import ModelBackend
+from interlock_agents.sam.graph import sam
+from interlock_agents.sam.testing import ScriptedBackend
 
 ROOT = Path(__file__).parents[2]
 
 
 def compiled(*replies: str | Exception) -> Any:
-    return Interlock(grants={ModelBackend: ScriptedModel(*replies), Clock: FixedClock(), Ids: CountingIds()}).langgraph("sam")
+    return Interlock(grants={ModelBackend: ScriptedBackend(*replies), Clock: FixedClock(), Ids: CountingIds()}).langgraph("sam")
 
 
 def test_the_compiled_graph_is_langgraphs_own():
@@ -153,7 +155,14 @@ async def test_what_langgraph_json_names_can_be_loaded_and_runs(agent: str, tmp_
         "2 + 2 = 4",
         "2 + 2 = 4 [call-1]",
         "No file of the admin has the word ",
-        "(from /billing.md; looked up: 'electricity')",
+        "(from /billing.md; looked up: 'cost' and 'electricity')",
         "query_graph",
     }
     assert SAID[agent](state) in said
+
+
+def test_the_json_schema_that_langgraphs_server_shows_is_that_of_the_declared_types():
+    """The types themselves are open; the schemas by which Interlock validates them are not shown."""
+    schema = Interlock().langgraph("analyst").get_input_jsonschema()
+    assert "messages" in schema["properties"]
+    assert "additionalProperties" not in json.dumps(schema)

@@ -19,7 +19,8 @@ from typing_extensions import TypedDict
 
 from interlock import END, Graph, Interlock, Outcome, Secret, Settings, node
 from interlock.engine import EngineName
-from interlock.engine.ambient import alone, treating
+from interlock.engine.ambient import alone, manager_hook
+from interlock.engine.callback_redaction import redact_manager
 from interlock.errors import NodeFailed
 
 SECRET = "canary-of-a-secret-field"  # noqa: S105 - it is looked for
@@ -201,13 +202,11 @@ def test_a_handler_that_two_graphs_redact_for_has_the_secrets_of_both_taken_out(
         def redact(self, value: Any) -> Any:
             return tuple(str(part).replace(self.secret, "-") for part in value)
 
-    from interlock.engine.exported import _redact_manager  # noqa: PLC0415  # pyright: ignore[reportPrivateUsage]
-
     listener = Listener()
     manager = CallbackManager(handlers=[listener], inheritable_handlers=[listener])
     outer, inner = Knows("one"), Knows("two")
     for redaction in (outer, inner, inner):
-        _redact_manager(redaction, manager)
+        redact_manager(redaction, manager)
     assert manager.handlers[0] is manager.inheritable_handlers[0]
     assert isinstance(manager.handlers[0], Listener)
     manager.handlers[0].on_chain_start({}, "one two three")
@@ -273,7 +272,7 @@ def test_a_manager_that_is_passed_is_all_that_there_is_to_a_run_that_is_alone(ho
             assert (made.metadata, made.inheritable_metadata) == ({"m": 1, "im": 1, "lm": 1}, {"im": 1})
             assert kind.configure().handlers == []
             assert kind.configure([above]).inheritable_handlers == [above]
-            with treating(lambda _: pytest.fail("nobody else has a say inside")), alone():
+            with manager_hook(lambda _: pytest.fail("nobody else has a say inside")), alone():
                 assert kind.configure().handlers == []
         assert len(kind.configure().handlers) == 1
 

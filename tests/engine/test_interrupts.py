@@ -19,11 +19,11 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from interlock import Interlock, Settings
-from interlock.adapters.people import LaterHuman
 from interlock.capabilities import Clock, Human, Model, Question
 from interlock.capabilities.capability import Capability
 from interlock.contract import END, Graph, Outcome, node
 from interlock.errors import NodeFailed, PersonAwaited
+from interlock.human import LaterHuman
 from interlock.runtime.targets import Composed, Subgraph
 from interlock.testing import FixedClock, ScriptedModel
 from tests.support.puntini import many, simple, told

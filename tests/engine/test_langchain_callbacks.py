@@ -23,26 +23,13 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, node
-from interlock.capabilities import (
-    Chunk,
-    Message,
-    Model,
-    ModelBackend,
-    ModelRequest,
-    ModelResponse,
-    Progress,
-    Tool,
-    ToolCall,
-    ToolGateway,
-    ToolRequest,
-    ToolResult,
-    Usage,
-)
+from interlock.capabilities import Chunk, Message, Model, Progress, Tool, ToolCall, ToolGateway, ToolRequest, ToolResult, Usage
 from interlock.capabilities.capability import emits
 from interlock.engine import langchain_callbacks
 from interlock.engine.langchain_callbacks import Callbacks
 from interlock.errors import CapabilityError, InputError, InputTooLarge, ModelUnavailable, NodeFailed, ToolDenied, TurnError
-from interlock.testing import ScriptedModel
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse
+from interlock_agents.sam.testing import ScriptedBackend
 from tests.support.desk import Store, add, calls, new_session, plan, said
 
 SOON = 20
@@ -87,7 +74,7 @@ talk = Graph(
 )
 
 
-class Speaker(ScriptedModel):
+class Speaker(ScriptedBackend):
     """A model that says its pieces one by one, and then waits, for ever if it has to."""
 
     def __init__(self, *pieces: Chunk | str | Exception, waits: bool = False) -> None:
@@ -196,7 +183,7 @@ class Listener(AsyncCallbackHandler):
 
 
 async def test_a_call_of_a_model_is_inside_the_run_of_its_node():
-    graph = Interlock(grants={ModelBackend: ScriptedModel("hi there")}).langgraph("sam")
+    graph = Interlock(grants={ModelBackend: ScriptedBackend("hi there")}).langgraph("sam")
     events = await native_events(graph, {"raw_input": "hello"})
     begun, ended = inside(events)
     assert names([begun, ended]) == [(f"on_chat_model_{moment}", "ModelBackend.generate") for moment in ("start", "end")]
@@ -298,7 +285,7 @@ async def test_tokens_are_messages_of_the_stream_of_messages():
 async def test_a_message_is_not_repeated_when_its_tokens_were_heard():
     messages: list[Any] = [part async for part in compiled().astream(HELLO, stream_mode="messages")]
     assert [(type(message), message.content) for message, _ in messages] == [(AIMessageChunk, "It is "), (AIMessageChunk, "three.")]
-    graph = Interlock(grants={ModelBackend: ScriptedModel("hi there")}).langgraph("sam")
+    graph = Interlock(grants={ModelBackend: ScriptedBackend("hi there")}).langgraph("sam")
     messages = [part async for part in graph.astream({"raw_input": "hello"}, stream_mode="messages")]
     assert [(type(message), message.content) for message, _ in messages] == [(AIMessage, "hi there")]
 
@@ -374,7 +361,7 @@ async def test_a_node_that_fails_after_its_calls_has_told_them():
     graph = Graph("stumbling", state=Talk, entry=stumble, nodes=[node(stumble, goes={Answered: END})], takes=["question"])
     listener = Listener()
     with pytest.raises(NodeFailed):
-        await Interlock(grants={Model: ScriptedModel("Well.")}).langgraph(graph).ainvoke(HELLO, {"callbacks": [listener]})
+        await Interlock(grants={Model: ScriptedBackend("Well.")}).langgraph(graph).ainvoke(HELLO, {"callbacks": [listener]})
     assert listener.of("start", "end") == ["Model.reply", "Well."]
 
 
@@ -393,7 +380,7 @@ async def test_calls_that_a_node_makes_at_once_are_told_apart():
 
         return Answered(answer="|".join(await asyncio.gather(ask("a"), ask("b"))))
 
-    class Echo(ScriptedModel):
+    class Echo(ScriptedBackend):
         async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
             for number in range(3):
                 await asyncio.sleep(0)
@@ -412,7 +399,7 @@ async def test_calls_that_a_node_makes_at_once_are_told_apart():
 
 
 async def test_runs_that_are_listened_to_at_once_do_not_mix():
-    class Mirror(ScriptedModel):
+    class Mirror(ScriptedBackend):
         async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
             for _ in range(5):
                 await asyncio.sleep(0)
@@ -431,7 +418,7 @@ async def test_runs_that_are_listened_to_at_once_do_not_mix():
 
 async def test_each_turn_of_a_thread_has_events_of_its_own():
     thread = {"configurable": {"thread_id": "one"}}
-    graph = compiled(ScriptedModel("first", "second"), checkpointer=InMemorySaver())
+    graph = compiled(ScriptedBackend("first", "second"), checkpointer=InMemorySaver())
     turns = [inside(await native_events(graph, {"question": text}, thread)) for text in ("a", "b")]
     assert [turn[-1]["data"]["output"].content for turn in turns] == ["first", "second"]
     assert not {event["run_id"] for event in turns[0]} & {event["run_id"] for event in turns[1]}
@@ -461,7 +448,7 @@ async def test_a_consumer_who_is_cancelled_stops_the_model_and_leaves_nothing_ru
 
 
 async def test_a_run_that_is_cancelled_does_not_wait_for_ever_for_a_handler(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(langchain_callbacks, "_PATIENCE", 0.01)
+    monkeypatch.setattr(langchain_callbacks, "_FLUSH_SECONDS", 0.01)
     listener = Listener(hangs=True)
     before = asyncio.all_tasks()
     run = asyncio.create_task(compiled(Speaker("It", waits=True)).ainvoke(HELLO, {"callbacks": [listener]}))
@@ -552,7 +539,7 @@ async def test_a_node_that_is_listened_to_finds_nothing_of_langgraphs_around_it(
 
     handler = Ambient()
     graph = Graph("peeking", state=Talk, entry=peek, nodes=[node(peek, goes={Answered: END})], takes=["question"], gives="answer")
-    state = await Interlock(grants={Model: ScriptedModel("hi")}).langgraph(graph).ainvoke(HELLO, {"callbacks": [handler]})
+    state = await Interlock(grants={Model: ScriptedBackend("hi")}).langgraph(graph).ainvoke(HELLO, {"callbacks": [handler]})
     assert state["answer"] == "nothing"
     assert handler.found == "peek"
 
@@ -618,7 +605,7 @@ async def test_a_conversation_is_passed_on_as_langchains_messages():
         return Answered(answer=(await model.reply(spoken)).text)
 
     graph = Graph("asking", state=Talk, entry=ask, nodes=[node(ask, goes={Answered: END})], takes=["question"])
-    asked, _ = inside(await native_events(Interlock(grants={Model: ScriptedModel("hi")}).langgraph(graph), HELLO))
+    asked, _ = inside(await native_events(Interlock(grants={Model: ScriptedBackend("hi")}).langgraph(graph), HELLO))
     image: list[str | dict[Any, Any]] = [
         {"type": "text", "text": "See:"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
@@ -670,7 +657,7 @@ async def heard_messages(*events: dict[str, Any]) -> list[Any]:
 
     async with Callbacks(AsyncCallbackManager(handlers=[Ear()])) as callbacks:
         for event in events:
-            callbacks.hear({"name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, **event})
+            callbacks.on_event({"name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, **event})
     return heard
 
 
@@ -734,5 +721,5 @@ async def test_whatever_an_event_holds_is_passed_on(*, asked: Any, piece: Any, a
     async with callbacks:
         for event in told:
             what = data[event.rpartition("_")[2]]
-            callbacks.hear({"event": event, "name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, "data": what})
+            callbacks.on_event({"event": event, "name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, "data": what})
     assert handler.heard == told

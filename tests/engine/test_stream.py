@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse
+from interlock.capabilities import Clock, Ids
 from interlock.engine import EngineName
 from interlock.errors import AgentUnknown, InputEmpty, InputEncoding, InputSchema, InputTooLarge, RoleUnknown
 from interlock.runtime.events import Event
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock.testing import CountingIds, FixedClock
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse
+from interlock_agents.sam.testing import ScriptedBackend
 
 SOON = 20
 """Seconds after which something that should happen at once is taken not to happen; the model's own limit is longer."""
@@ -51,8 +53,8 @@ def nested(events: list[Event]) -> Iterator[str]:
 
 
 async def test_a_stream_tells_the_turn_in_order_and_ends_with_the_result(engine: EngineName):
-    events = [event async for event in app(engine, ScriptedModel("hi")).stream("sam", "hello", session="s")]
-    result = await app(engine, ScriptedModel("hi")).run("sam", "hello", session="s")
+    events = [event async for event in app(engine, ScriptedBackend("hi")).stream("sam", "hello", session="s")]
+    result = await app(engine, ScriptedBackend("hi")).run("sam", "hello", session="s")
     assert (events[0]["event"], events[0]["name"]) == ("on_chain_start", "sam")
     assert (events[-1]["event"], events[-1]["name"]) == ("on_chain_end", "sam")
     assert events[-1]["data"]["output"] == result.to_json()
@@ -64,7 +66,7 @@ async def test_a_stream_tells_the_turn_in_order_and_ends_with_the_result(engine:
 
 
 async def test_a_failed_turn_streams_to_its_end_too(engine: EngineName):
-    events = [event async for event in app(engine, ScriptedModel(TimeoutError())).stream("sam", "hello")]
+    events = [event async for event in app(engine, ScriptedBackend(TimeoutError())).stream("sam", "hello")]
     assert events[-1]["data"]["output"]["error"]["code"] == "timeout"
     assert list(nested(events)) == []
 
@@ -161,7 +163,7 @@ async def test_a_stream_of_a_refused_request_fails_before_its_first_event(engine
 
 
 async def test_turns_that_stream_at_once_do_not_mix(engine: EngineName):
-    running = app(engine, ScriptedModel("hi"))
+    running = app(engine, ScriptedBackend("hi"))
 
     async def read(session: str) -> list[Event]:
         return [event async for event in running.stream("sam", session, session=session)]
@@ -174,7 +176,7 @@ async def test_turns_that_stream_at_once_do_not_mix(engine: EngineName):
 
 async def test_a_sink_hears_what_a_stream_yields(engine: EngineName):
     heard: list[Event] = []
-    result: TurnResult = await app(engine, ScriptedModel("hi")).run("sam", "hello", on_event=heard.append)
-    yielded = [event async for event in app(engine, ScriptedModel("hi")).stream("sam", "hello")]
+    result: TurnResult = await app(engine, ScriptedBackend("hi")).run("sam", "hello", on_event=heard.append)
+    yielded = [event async for event in app(engine, ScriptedBackend("hi")).stream("sam", "hello")]
     assert heard == yielded
     assert heard[-1]["data"]["output"] == result.to_json()

@@ -1,4 +1,4 @@
-"""Play every scene of every agent under the server's own guard against blocking calls, and print each call that it catches.
+"""Run every scenario of every agent under the server's own guard against blocking calls, and print each call that it catches.
 
 It runs in the environment of LangGraph's server. Adapters turn exceptions into typed errors, so a call is noted when it is caught.
 """
@@ -22,8 +22,8 @@ from interlock import Interlock, Settings
 from interlock.agent import Agent
 from interlock.discovery import AGENTS, entry_of, load_agent
 from interlock.errors import InterlockError
-from interlock.testing.play import Play, Stage
-from interlock.testing.scenes import load_scenes
+from interlock.testing.scenario_runner import ScenarioApps, ScenarioRun
+from interlock.testing.scenarios import load_scenarios
 
 CAUGHT: dict[str, str] = {}
 
@@ -42,7 +42,7 @@ class Driven:
     def __init__(self, app: Interlock) -> None:
         self._app = app
         self._saver = InMemorySaver()
-        self.property_graph = app.property_graph
+        self.adapter = app.adapter
         self.close = app.close
 
     async def run(self, agent: Any, given: Any, *, session: str | None = None, role: str | None = None, on_event: Any = None) -> Any:
@@ -67,9 +67,9 @@ async def play(agent: str, folder: Path) -> None:
     def open_app(settings: Mapping[str, Any], grants: Mapping[type, object]) -> Any:
         return Driven(Interlock(Settings(data_dir=folder / agent, **settings), grants=grants))
 
-    stage = Stage(open_app)
-    for number, scene in enumerate(load_scenes(cast("Path", load_agent(agent).scenes))):
-        await Play(scene, stage, agent=agent, session=f"scene-{number}", kind=scene.plays[0]).to_the_end()
+    stage = ScenarioApps(open_app)
+    for number, scene in enumerate(load_scenarios(cast("Path", load_agent(agent).scenes))):
+        await ScenarioRun(scene, stage, agent=agent, session=f"scene-{number}", kind=scene.plays[0]).run_all()
     await stage.close()
 
 

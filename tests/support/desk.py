@@ -13,10 +13,10 @@ from typing import Any, cast
 import redis
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.stores.valkey import EmbeddedValkey
 from interlock.capabilities import Clock, Ids, Message, Model, ModelReply, Tool, ToolCall
 from interlock.engine import EngineName
 from interlock.runtime.events import Listener
+from interlock.stores.valkey import EmbeddedValkey
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel, SwitchedModel
 
 NUMBERS = itertools.count(1)
@@ -82,7 +82,7 @@ class Store:
         self._apps: dict[str, tuple[Interlock, SwitchedModel, SwitchedIds]] = {}
 
     async def start(self) -> None:
-        self.valkey.forget()
+        self.valkey.mark_unreachable()
         self.address = await self.valkey.address()
 
     async def stop(self) -> None:

@@ -24,8 +24,8 @@ __all__ = ["Commands"]
 _HEAVY = (
     "interlock.cli",
     "interlock.engine.langgraph",
-    "interlock.adapters.models.langchain",
-    "interlock.adapters.workers.deep",
+    "interlock.models.langchain",
+    "interlock_agents.gateway.workers.deep",
     "redis.asyncio",
 )
 _MOST = 1 << 20

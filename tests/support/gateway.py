@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from interlock import Interlock, Settings, TurnResult
 from interlock.capabilities import Chunk, Clock, Decision, Ids, Message, Model, ModelReply, Tool, ToolCall
 from interlock.engine import ENGINES, EngineName
+from interlock.logs import LogFormatter
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LogFormatter
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.redaction.encodings import encodings
 from interlock.settings import PATTERNS

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from interlock import Interlock
-from interlock.adapters.models.local import open_local
-from interlock.adapters.models.offline import OfflineModel
-from interlock.adapters.models.rules import Rules
 from interlock.capabilities import Chunk, Decision, Message, ModelReply, Tool
+from interlock.models.local import open_local
+from interlock.models.offline import OfflineModel
+from interlock.models.rules import Rules
 from interlock.testing import SwitchedModel
 
 T = TypeVar("T", bound=BaseModel)

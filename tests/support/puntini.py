@@ -13,13 +13,13 @@ from typing import Any, Protocol
 from pydantic import JsonValue
 
 from interlock import Interlock, Settings, TurnResult
-from interlock.adapters.graphs.bolt import open_bolt
-from interlock.adapters.graphs.ladybug import open_ladybug
 from interlock.capabilities import Clock, Ids, Model, Timer
-from interlock.capabilities.graph_store import Change, Changed, Edge, GraphStore, Node, NodeRef, Rows
 from interlock.engine import EngineName
 from interlock.errors import StoreUnavailable
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
+from interlock_agents.puntini.graph_store import Change, Changed, Edge, GraphStore, Node, NodeRef, Rows
+from interlock_agents.puntini.graphs.bolt import open_bolt
+from interlock_agents.puntini.graphs.ladybug import open_ladybug
 from tests.support.arcadedb import shared_server
 
 NUMBERS = itertools.count(1)

@@ -30,9 +30,9 @@ from langsmith import traceable  # pyright: ignore[reportUnknownVariableType] - 
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, node
-from interlock.adapters.models.langchain import LangChainModel
 from interlock.capabilities import Message, Model
 from interlock.errors import InterlockError
+from interlock.models.langchain import LangChainModel
 from interlock.runtime.targets import Subgraph
 
 SEEN_BY_ALL = "canary-of-a-plain-graph"

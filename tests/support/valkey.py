@@ -17,11 +17,11 @@ from typing import Any, Self, cast
 import hiredis
 import redis
 
-from interlock.adapters.stores.valkey import EmbeddedValkey
+from interlock.stores.valkey import EmbeddedValkey
 
 __all__ = ["Other", "Served", "known", "misbehave", "running", "serve", "until"]
 
-PROGRAM = Path(__file__).parents[1] / "adapters" / "stores" / "serving.py"
+PROGRAM = Path(__file__).parents[1] / "stores" / "serving.py"
 
 
 def until(so: Callable[[], object]) -> None:

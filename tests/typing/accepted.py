@@ -9,8 +9,10 @@ from typing import Annotated, Literal, Protocol, TypedDict, assert_type
 from pydantic import BaseModel
 
 from interlock import END, Capability, Control, Graph, Interlock, Outcome, Present, Secret, Settings, TurnResult, Untrusted, node
-from interlock.capabilities import Clock, Ids, ModelBackend, ModelRequest, ModelResponse
-from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock.capabilities import Clock, Ids
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse
+from interlock.testing import CountingIds, FixedClock
+from interlock_agents.sam.testing import ScriptedBackend
 
 
 @dataclass
@@ -84,7 +86,7 @@ on_a_model = Graph("tickets", state=TicketModel, entry=close_ticket, nodes=[node
 
 
 async def a_node_is_tested_with_no_framework() -> None:
-    outcome = await sort_ticket("x", model=ScriptedModel("bug"), search=RealSearch())
+    outcome = await sort_ticket("x", model=ScriptedBackend("bug"), search=RealSearch())
     assert outcome == Sorted(kind="bug")
     if isinstance(outcome, Sorted):
         assert_type(outcome.kind, Literal["bug", "wish"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from interlock import Capability, Outcome, Present
-from interlock.capabilities import Ids, ModelBackend, ModelRequest
+from interlock.capabilities import Ids
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest
 
 
 class Sorted(Outcome):

@@ -19,9 +19,10 @@ from interlock.discovery import agent_of
 from interlock.doctor import examine
 from interlock.engine import EngineName
 from interlock.errors import SettingsInvalid, ToolError
+from interlock.logs import configure_logging
 from interlock.providers.provider import Check, Context, Provider
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LOGGER, configure_logging
+from interlock.runtime.observe import LOGGER
 from interlock.settings import AgentSettings, read_settings, unknown_settings
 
 KEY = "an-unlikely-canary"

@@ -93,7 +93,7 @@ async def test_what_contains_itself_is_refused_at_once(tmp_path: Path, kind: str
             before = time.process_time()
             with pytest.raises(InputTooLarge):
                 await running.run(agent, given_fields)
-            assert time.process_time() - before < 5
+            assert time.process_time() - before < 10
 
 
 def test_depth_and_parts_are_allowed_up_to_their_limit():

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from interlock import Interlock, Settings
 from interlock import capabilities as declared
-from interlock.capabilities import Clock, Human, Message, Model, ModelBackend, Question, Tool
+from interlock.capabilities import Clock, Human, Message, Model, Question, Tool
 from interlock.capabilities.capability import Capability, is_capability, is_stream, methods
 from interlock.errors import ContractError
 from interlock.runtime.targets import Composed
-from interlock.testing import FixedClock, ScriptedModel
+from interlock.testing import FixedClock
+from interlock_agents.sam.capabilities import ModelBackend
+from interlock_agents.sam.testing import ScriptedBackend
 
 CAPABILITIES: list[type] = [one for one in vars(declared).values() if is_capability(one)]
 
@@ -104,7 +106,7 @@ class Positional:
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> Any:
         del messages, tools
 
-    stream, decide = ScriptedModel.stream, ScriptedModel.decide
+    stream, decide = ScriptedBackend.stream, ScriptedBackend.decide
 
 
 def test_a_parameter_that_is_passed_by_name_may_not_be_missing():

@@ -1,9 +1,8 @@
-"""What a person reads of an answer: all of it, in lines that fit, whatever the pieces it comes in."""
+"""What a person reads of an answer: all of it, in lines that fit, however it is split into chunks."""
 
 from __future__ import annotations
 
 import io
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -38,11 +37,11 @@ ANYTHING = st.lists(st.one_of(LETTERS, READABLE), max_size=4).map("".join)
 WIDTHS = st.sampled_from([1, 2, 10, 24, 40, 80, 200])
 
 
-def screen(pieces: Sequence[str], *, width: int = 80, indent: int = 0, height: int = 1000) -> str:
+def screen(chunks: Sequence[str], *, width: int = 80, indent: int = 0, height: int = 1000) -> str:
     written = io.StringIO()
     answer = Answer(Console(file=written, width=width, height=height), indent=indent)
-    for piece in pieces:
-        answer.show(piece)
+    for chunk in chunks:
+        answer.show(chunk)
     answer.end()
     return written.getvalue()
 
@@ -52,14 +51,14 @@ def letters(text: str) -> Counter[str]:
 
 
 @given(ANYTHING, st.data(), WIDTHS, st.sampled_from([0, 8]))
-def test_an_answer_in_any_pieces_is_the_same_as_at_once(text: str, data: st.DataObject, width: int, indent: int):
+def test_an_answer_in_any_chunks_is_the_same_as_at_once(text: str, data: st.DataObject, width: int, indent: int):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    pieces = [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
-    assert screen(pieces, width=width, indent=indent) == screen([text], width=width, indent=indent)
+    chunks = [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+    assert screen(chunks, width=width, indent=indent) == screen([text], width=width, indent=indent)
     assert screen(list(text), width=width, indent=indent) == screen([text], width=width, indent=indent)
 
 
-def test_a_word_that_goes_on_in_another_piece_is_not_broken():
+def test_a_word_that_goes_on_in_another_chunk_is_not_broken():
     assert screen(["1111é", "11", "11"], width=2) == screen(["1111é1111"], width=2) == "1111é1111\n"
 
 
@@ -81,20 +80,36 @@ def test_a_line_ends_between_two_words(words: list[str], width: int):
     assert screen([" ".join(ascii_words)], width=width).split() == ascii_words
 
 
-def test_a_word_is_shown_when_it_is_whole_and_a_line_without_spaces_as_it_comes():
+def test_a_block_is_shown_when_it_is_complete_and_pending_before():
     written = io.StringIO()
     answer = Answer(Console(file=written, width=20))
     answer.show("The ans")
-    assert written.getvalue() == "The"
-    answer.show("wer is")
-    assert written.getvalue() == "The answer"
-    answer.show(" 日本語")
-    assert written.getvalue() == "The answer is 日本語"
+    answer.show("wer\nis ")
+    assert (written.getvalue(), answer.pending) == ("", "The answer\nis ")
+    answer.show("42.\n\nAnd")
+    assert (written.getvalue(), answer.pending) == ("The answer\nis 42.\n", "And")
     answer.end()
-    assert answer.text == "The answer is 日本語"
-    answer = Answer(Console(file=written, width=20))
-    answer.show("x" * 30)
-    assert written.getvalue().endswith("\n" + "x" * 20)
+    assert written.getvalue() == "The answer\nis 42.\n\nAnd\n"
+    assert (answer.text, answer.pending) == ("The answer\nis 42.\n\nAnd", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("**Bold**, *emphasis* and `code`", "Bold, emphasis and code\n"),
+        ("# A heading", "A heading\n"),
+        ("- one\n- two", " • one\n • two\n"),
+        ("3. three\n7. seven", "3. three\n7. seven\n"),
+        ("2*3*4 = 24 and 2**3**2 = 512", "2*3*4 = 24 and 2**3**2 = 512\n"),
+        ("List<String> and <b>bold</b>", "List<String> and <b>bold</b>\n"),
+        ("an &#27;[31m entity", "an &#27;[31m entity\n"),
+        ("[text](https://example.org)", "text (https://example.org)\n"),
+        ("one line\nand another", "one line\nand another\n"),
+        ("```\na = 1\n\n\nb = 2\n```", " a = 1\n\n\n b = 2\n"),
+    ],
+)
+def test_markdown_is_rendered_and_nothing_that_it_says_is_lost(text: str, shown: str):
+    assert screen([text]) == shown
 
 
 TABLE = """| country | revenue | share |
@@ -108,10 +123,9 @@ def test_a_table_is_held_back_until_it_is_whole_and_then_in_columns():
     written = io.StringIO()
     answer = Answer(Console(file=written, width=80))
     answer.show(f"Here:\n{TABLE}")
-    assert (written.getvalue(), answer.held) == ("Here:\n", 4)
+    assert written.getvalue() == ""
     answer.show("That is all.")
     answer.end()
-    assert answer.held == 0
     assert written.getvalue().splitlines() == [
         "Here:",
         "country              revenue   share",
@@ -194,7 +208,7 @@ def test_a_hostile_text_takes_no_time(text: str):
     began = time.process_time()
     shown = screen([text], width=80)
     assert letters(text) <= letters(shown)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 10
 
 
 def test_columns_of_numbers_are_told_from_others():
@@ -203,4 +217,4 @@ def test_columns_of_numbers_are_told_from_others():
     for cell in right + left:
         line = screen([f"|a long head|\n|-|\n|{cell}|\n"]).splitlines()[2]
         assert line == (cell.rjust(11) if cell in right else cell), cell
-    assert re.fullmatch(r"a\n─\n\n", screen(["|a|\n|-|\n||\n"]))
+    assert screen(["|a|\n|-|\n||\n"]) == "a\n─\n"

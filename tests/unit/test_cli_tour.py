@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from interlock.agent import Agent
-from interlock.cli import guide
 from interlock.cli.screen import as_path, folded
 from interlock.discovery import load_agent
 from interlock.settings import Settings
+from interlock_agents.tour import guide
 
 SCENES = """
 [[scene]]
@@ -46,18 +45,19 @@ WRONG = {
 }
 
 
-def only(agent: Agent) -> Callable[[], list[Agent]]:
-    return lambda: [agent]
+def show_only(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guide, "INTRODUCED", (agent.name,))
+    monkeypatch.setattr(guide, "load_agent", dict.fromkeys((agent.name,), agent).__getitem__)
 
 
 async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, *, everything: bool = False, **settings: str) -> int:
     """Take a tour of sam with some scenes, without its guarantees, and return the exit code."""
     (folder / "scenes.toml").write_text(scenes, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=folder / "scenes.toml", invariants=())
-    monkeypatch.setattr(guide, "find_introduced", only(agent))
+    show_only(agent, monkeypatch)
     monkeypatch.setenv("COLUMNS", "200")
     given = {"engine": "direct", "data_dir": folder, "model_path": folder / "no-weights", **settings}
-    return await guide.Tour(Settings.model_validate(given), everything=everything).guide()
+    return await guide.Tour(Settings.model_validate(given), everything=everything).run()
 
 
 async def test_a_tour_that_goes_as_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -113,7 +113,7 @@ async def test_what_is_not_as_expected_is_shown_and_the_tour_fails(
 
 async def test_what_another_model_says_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     assert await taken(tmp_path, monkeypatch, SCENES, model="stub") == 0
-    assert "What 'stub' says was not compared" in capsys.readouterr().out
+    assert "The replies of 'stub' were not compared" in capsys.readouterr().out
 
 
 async def test_a_promise_that_does_not_hold_fails_the_tour(
@@ -122,9 +122,9 @@ async def test_a_promise_that_does_not_hold_fails_the_tour(
     (tmp_path / "document.md").write_text("# Nothing\n", encoding="utf-8")
     (tmp_path / "scenes.toml").write_text(SCENES, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=None, invariants=(), document=tmp_path / "document.md")
-    monkeypatch.setattr(guide, "find_introduced", only(agent))
+    show_only(agent, monkeypatch)
     settings = Settings(engine="direct", data_dir=tmp_path, model_path=tmp_path / "no-weights")
-    assert await guide.Tour(settings).guide() == 1
+    assert await guide.Tour(settings).run() == 1
     assert "BROKEN" in capsys.readouterr().out
 
 

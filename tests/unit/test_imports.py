@@ -51,7 +51,7 @@ def test_declaring_a_graph_does_not_load_langgraph(tmp_path: Path):
     code = """
 import json, sys
 from interlock import Interlock, Settings
-from interlock.agents.sam.graph import sam
+from interlock_agents.sam.graph import sam
 Interlock(Settings()).graph("sam")
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """

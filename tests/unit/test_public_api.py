@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import interlock
+import interlock_agents
 from interlock import errors
 from interlock.errors import ContractError, InterlockError
 
@@ -34,21 +35,28 @@ PUBLIC = [
     "node",
 ]
 
-MODULES = [interlock.__name__, *(found.name for found in pkgutil.walk_packages(interlock.__path__, "interlock."))]
+MODULES = [
+    package.__name__ + found
+    for package in (interlock, interlock_agents)
+    for found in ("", *(one.name.removeprefix(package.__name__) for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")))
+]
 SILENT = {  # packages that only say what is in them
-    "interlock.adapters",
-    "interlock.adapters.files",
-    "interlock.adapters.graphs",
-    "interlock.adapters.models",
-    "interlock.adapters.stores",
-    "interlock.adapters.tools",
-    "interlock.adapters.workers",
-    "interlock.agents",
-    "interlock.agents.desk.nodes",
+    "interlock_agents.gateway.files",
+    "interlock_agents.puntini.graphs",
+    "interlock.models",
+    "interlock.stores",
+    "interlock.tools",
+    "interlock_agents.gateway.workers",
+    "interlock_agents.desk.nodes",
+    "interlock.processes",
     "interlock.providers",
+    "interlock_agents.analyst.warehouse",
+    "interlock_agents.sam.media",
+    "interlock_agents.shop",
     "interlock.runtime",
     "interlock.verification",
-    *(name for name in MODULES if name.startswith("interlock.cli.scaffold.")),  # a user's agent, not ours to offer
+    # Agents of a user, which offer nothing of ours.
+    *(name for name in MODULES if name.startswith(("interlock.cli.scaffold.", "interlock.cli.minimal."))),
 }
 
 
@@ -140,4 +148,4 @@ def test_an_error_without_a_message_says_its_docstring():
 
 
 def test_every_error_can_be_imported_from_one_place():
-    assert set(real_errors()) == set(errors.__all__) - {"Problem", "JournalFailed"}
+    assert set(real_errors()) == set(errors.__all__) - {"Problem", "JournalFailed", "RejectedAnswer", "create_error"}

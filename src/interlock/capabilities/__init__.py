@@ -1,15 +1,14 @@
-"""The capabilities that a node can be granted: one Protocol per module, with its value types. The implementations are in adapters/."""
+"""The capabilities that a node can be granted: one Protocol per module, with its value types.
 
-from interlock.capabilities.backend import ModelBackend, ModelRequest, ModelResponse
+The implementations are in models/, stores/, tools/ and system.py. An agent may declare capabilities of its own.
+"""
+
 from interlock.capabilities.capability import Capability
 from interlock.capabilities.clock import Clock
 from interlock.capabilities.human import Human, Question
 from interlock.capabilities.ids import Ids
-from interlock.capabilities.media import Images, Transcriber
 from interlock.capabilities.memory import Memory, MemoryReader, MemoryWriter
 from interlock.capabilities.model import Chunk, Decision, Message, Model, ModelReply, Tool, ToolCall, Usage
-from interlock.capabilities.policy import Policy, Verdict
-from interlock.capabilities.profiles import Profile, Profiles
 from interlock.capabilities.progress import Progress
 from interlock.capabilities.sessions import SessionReader, SessionStore, SessionWriter
 from interlock.capabilities.speech import Speech
@@ -23,19 +22,12 @@ __all__ = [
     "Decision",
     "Human",
     "Ids",
-    "Images",
     "Memory",
     "MemoryReader",
     "MemoryWriter",
     "Message",
     "Model",
-    "ModelBackend",
     "ModelReply",
-    "ModelRequest",
-    "ModelResponse",
-    "Policy",
-    "Profile",
-    "Profiles",
     "Progress",
     "Question",
     "SessionReader",
@@ -49,7 +41,5 @@ __all__ = [
     "ToolRequest",
     "ToolResult",
     "Toolbox",
-    "Transcriber",
     "Usage",
-    "Verdict",
 ]

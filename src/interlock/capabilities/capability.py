@@ -9,18 +9,23 @@ from typing import Any, Literal, Protocol, TypeVar, get_origin
 
 __all__ = [
     "Capability",
+    "Effect",
     "EventKind",
+    "asks",
     "asks_model",
+    "effect_of",
     "emits",
     "event_kind",
     "instant",
     "is_capability",
     "is_stream",
+    "keyed",
     "methods",
     "takes_no_time",
 ]
 
 EventKind = Literal["chat_model", "tool", "custom"]
+Effect = Literal["asks", "keyed", "once"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -51,6 +56,23 @@ def instant(method: F) -> F:
     """Mark a method whose calls take no time, such as reading the clock. They are allowed even after the time limit of a turn."""
     method.__dict__["interlock_instant"] = True
     return method
+
+
+def asks(method: F) -> F:
+    """Mark a method that only asks: its calls change nothing outside, so a resumed turn may make them again."""
+    method.__dict__["interlock_effect"] = "asks"
+    return method
+
+
+def keyed(method: F) -> F:
+    """Mark a method with an effect that the far side applies once for each idempotency key, so a resumed turn may make it again."""
+    method.__dict__["interlock_effect"] = "keyed"
+    return method
+
+
+def effect_of(capability: type, method: str) -> Effect:
+    """Return what a call of a method does outside. A method that is not marked may have an effect that must not be repeated."""
+    return getattr(capability, method).__dict__.get("interlock_effect", "once")
 
 
 def takes_no_time(capability: type, method: str) -> bool:

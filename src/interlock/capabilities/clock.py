@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from interlock.capabilities.capability import Capability, instant
+from interlock.capabilities.capability import Capability, asks, instant
 
 __all__ = ["Clock"]
 
@@ -13,6 +13,7 @@ __all__ = ["Clock"]
 class Clock(Capability, Protocol):
     """Returns the current time."""
 
+    @asks
     @instant
     async def now(self) -> datetime:
         """Return the current time in UTC."""

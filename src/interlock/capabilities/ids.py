@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from interlock.capabilities.capability import Capability, instant
+from interlock.capabilities.capability import Capability, asks, instant
 
 __all__ = ["Ids"]
 
@@ -12,6 +12,7 @@ __all__ = ["Ids"]
 class Ids(Capability, Protocol):
     """Creates unique identifiers."""
 
+    @asks
     @instant
     async def new(self) -> str:
         """Return an identifier that was never returned before."""

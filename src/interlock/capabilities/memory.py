@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from interlock.capabilities.capability import Capability
+from interlock.capabilities.capability import Capability, asks, keyed
 
 __all__ = ["Memory", "MemoryReader", "MemoryWriter"]
 
@@ -12,6 +12,7 @@ __all__ = ["Memory", "MemoryReader", "MemoryWriter"]
 class MemoryReader(Capability, Protocol):
     """Reads memory."""
 
+    @asks
     async def recall(self, subject: str) -> str | None:
         """Return the text stored about a subject, or None."""
         ...
@@ -20,6 +21,7 @@ class MemoryReader(Capability, Protocol):
 class MemoryWriter(Capability, Protocol):
     """Writes memory."""
 
+    @keyed
     async def remember(self, subject: str, text: str) -> None:
         """Replace the text stored about a subject."""
         ...

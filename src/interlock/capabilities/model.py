@@ -8,7 +8,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from interlock.capabilities.capability import Capability, emits
+from interlock.capabilities.capability import Capability, asks, emits
 
 __all__ = ["Chunk", "Decision", "Message", "Model", "ModelReply", "Role", "Tool", "ToolCall", "Usage", "join_chunks"]
 
@@ -91,6 +91,7 @@ class Decision(Generic[T]):
 class Model(Capability, Protocol):
     """A chat model. Raises a ModelError where it times out, cannot be reached, is refused or returns unusable output."""
 
+    @asks
     @emits("chat_model")
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
         """Reply with text, tool calls or both.
@@ -99,11 +100,13 @@ class Model(Capability, Protocol):
         """
         ...
 
+    @asks
     @emits("chat_model")
     def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncIterator[Chunk]:
         """Stream the reply: `async for chunk in model.stream(...)`."""
         ...
 
+    @asks
     @emits("chat_model")
     async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
         """Return an instance of a pydantic class."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from interlock.capabilities.capability import Capability, emits
+from interlock.capabilities.capability import Capability, asks, emits
 
 __all__ = ["Progress"]
 
@@ -14,6 +14,7 @@ __all__ = ["Progress"]
 class Progress(Capability, Protocol):
     """Emits custom events. They have no effect on the turn."""
 
+    @asks
     @emits("custom")
     async def emit(self, name: str, data: dict[str, JsonValue]) -> None:
         """Emit an `on_custom_event` with this name and data."""

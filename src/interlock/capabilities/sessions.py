@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from interlock.capabilities.capability import Capability
+from interlock.capabilities.capability import Capability, asks, keyed
 
 __all__ = ["SessionReader", "SessionStore", "SessionWriter"]
 
@@ -15,6 +15,7 @@ __all__ = ["SessionReader", "SessionStore", "SessionWriter"]
 class SessionReader(Capability, Protocol):
     """Reads session documents."""
 
+    @asks
     async def load(self, session_id: str) -> str | None:
         """Return the session's document, the text of a JSON object, or None for a new session.
 
@@ -27,6 +28,7 @@ class SessionReader(Capability, Protocol):
 class SessionWriter(Capability, Protocol):
     """Writes session documents. The caller passes the version that the new document is based on."""
 
+    @keyed
     async def save(self, session_id: str, document: str, *, expected: int) -> None:
         """Replace the document if its version is still `expected`; 0 means that the session has none yet.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from interlock.capabilities.capability import Capability
+from interlock.capabilities.capability import Capability, asks
 
 __all__ = ["Timer"]
 
@@ -12,6 +12,7 @@ __all__ = ["Timer"]
 class Timer(Capability, Protocol):
     """Pauses a node."""
 
+    @asks
     async def sleep(self, seconds: float) -> None:
         """Wait for a number of seconds."""
         ...

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from interlock.capabilities.capability import Capability, emits
+from interlock.capabilities.capability import Capability, asks, emits
 from interlock.capabilities.model import Tool
 
 __all__ = ["ToolGateway", "ToolRequest", "ToolResult", "Toolbox"]
@@ -34,6 +34,7 @@ class ToolResult:
 class Toolbox(Capability, Protocol):
     """Lists the tools that a specialist may use. It does not run them."""
 
+    @asks
     async def offered(self, specialist: str) -> tuple[Tool, ...]:
         """Return the tools that a specialist may use, in their configured order."""
         ...

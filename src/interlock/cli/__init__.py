@@ -1,45 +1,64 @@
-"""The command line: one file per verb."""
+"""The command line: one file per command."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import os
 import signal
 import sys
 from asyncio import CancelledError
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from interlock.cli import agents, chat, doctor, graph, graphs, new, replay, run, show, tour, verify
-from interlock.cli.screen import fail, print_error
+from interlock.cli import agents, chat, doctor, graph, new, replay, run, sessions, show, turns, verify
+from interlock.cli.plugins import PluginGroup
+from interlock.cli.screen import fail, print_error, print_line
 from interlock.errors import InterlockError
 
 __all__ = ["app", "main"]
 
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print_line(f"interlock {importlib.metadata.version('interlock')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="interlock",
-    help="Agents whose graphs keep their contracts.",
+    cls=PluginGroup,
+    help="Run, inspect and verify LLM agents. Each node declares what it may read, write and call.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+@app.callback()
+def interlock(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """Run, inspect and verify LLM agents. Each node declares what it may read, write and call."""
+
+
 app.command(name="agents")(agents.agents)
 app.command(name="new")(new.new)
 app.command(name="show")(show.show)
 app.command(name="run")(run.run)
 app.command(name="chat")(chat.chat)
+app.add_typer(turns.turns, name="turns")
+app.add_typer(sessions.sessions, name="sessions")
 app.command(name="graph")(graph.graph)
-app.add_typer(graphs.graphs, name="graphs")
 app.command(name="replay")(replay.replay)
 app.command(name="verify")(verify.verify)
-app.command(name="tour")(tour.tour)
 app.command(name="doctor")(doctor.doctor)
 
 
 def main() -> None:
-    """Run a command; every error is one typed line, never a traceback."""
+    """Run a command. Every error is one line with its code, never a traceback."""
     _prepare_streams()
     try:
         app()
@@ -53,18 +72,18 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Make standard output and error take any text, also where they are closed or know few characters."""
+    """Make standard output and error accept any text, also if they are closed or their encoding has few characters."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it stays open to the end
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it stays open until the process ends
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _leave_output(error: OSError) -> NoReturn:
-    """End where the output cannot be written: its reader has gone, or the disk is full."""
-    # Let the interpreter's last flush go nowhere instead of raising again.
+    """End the process if the output cannot be written: its reader has closed it, or the disk is full."""
+    # The interpreter flushes standard output at its end; this keeps it from raising again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not isinstance(error, BrokenPipeError):
         print_error(f"output_failed: The output cannot be written: {error.strerror}.")

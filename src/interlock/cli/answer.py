@@ -1,168 +1,98 @@
-"""An answer on the screen as it comes: words as soon as they are whole, a table when it is."""
+"""An answer on the screen: Markdown, rendered block by block while the text arrives."""
 
 from __future__ import annotations
 
-import re
-from typing import cast
+from collections.abc import Iterable, Iterator
+from itertools import dropwhile, groupby
+from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.text import Text
 
 from interlock.cli.screen import safe
 from interlock.cli.tables import drawn, is_table
 
+if TYPE_CHECKING:
+    from interlock.cli.markdown import SafeMarkdown
+
 __all__ = ["Answer", "print_answer"]
 
-_PART = re.compile(r"\n|[^\S\n]+|\S+")
-_TAB = " " * 4
+_FENCES = ("```", "~~~")
+_NARROWEST = 20
+"""Columns that a block is laid out in on a screen that has fewer."""
+_LONGEST = 20_000
+"""Characters of a block that is still parsed as Markdown. A longer one is printed as it is."""
 
 
 class Answer:
-    """Shows text in pieces. Lines break between words; those of a Markdown table are held back until the table ends.
+    """Shows text that arrives in chunks. A block is shown when it is complete: at a blank line, or at the end.
 
-    What is on the screen does not depend on where one piece ends and the next begins.
+    What is on the screen does not depend on how the text is split into chunks.
     """
 
     def __init__(self, screen: Console, *, indent: int = 0) -> None:
         self._screen = screen
         self._indent = indent
-        self._width = 0
-        self._pieces: list[str] = []
-        self._ready: list[str] = []
-        self._gap, self._word = "", ""
-        self._column = 0
-        self._is_inside = False  # of a word of which a part is shown already
-        self._row: list[str] | None = None
-        self._rows: list[str] = []
+        self._chunks: list[str] = []
+        self._block: list[str] = []
+        self._line = ""
+        self._is_fenced = False
+        self._is_first = True
 
     @property
     def text(self) -> str:
-        """What has come so far."""
-        return "".join(self._pieces)
+        """The text so far."""
+        return "".join(self._chunks)
 
     @property
-    def held(self) -> int:
-        """How many lines are held back."""
-        return len(self._rows) + (self._row is not None)
+    def pending(self) -> str:
+        """The part that is not shown yet."""
+        return "\n".join([*self._block, self._line])
 
-    @property
-    def is_in_line(self) -> bool:
-        """Whether a line has begun and not ended, be it with a word that is not shown yet."""
-        return bool(self._column or self._word)
-
-    def show(self, piece: str) -> None:
-        """Show a piece."""
-        self._measure()
-        self._pieces.append(piece)
-        text, position = safe(piece), 0
-        while position < len(text):
-            position = self._take(text, position)
-        self._flush()
+    def show(self, chunk: str) -> None:
+        """Add a chunk, and show the blocks that it completes."""
+        self._chunks.append(chunk)
+        *lines, rest = safe(chunk).split("\n")
+        for line in lines:
+            self._add(self._line + line)
+            self._line = ""
+        self._line += rest
 
     def end(self) -> None:
-        """Show what was held back, and end the line. What comes after that is on another one."""
-        self._measure()
-        if self._row is not None:
-            self._end_row()
-        self._end_table()
-        self._end_word()
-        if self._column:
-            self._end_line()
-        self._gap = ""
-        self._flush()
+        """Show the rest."""
+        if self._line:
+            self._add(self._line)
+            self._line = ""
+        self._show_block()
 
-    def _measure(self) -> None:
-        self._width = max(1, self._screen.width - self._indent)
-
-    def _take(self, text: str, start: int) -> int:
-        """Take the next part of a text, and return where it ends."""
-        if self._row is not None:
-            end = text.find("\n", start)
-            self._row.append(text[start:] if end < 0 else text[start:end])
-            if end < 0:
-                return len(text)
-            self._end_row()
-            return end + 1
-        if text[start] == "|" and not self._column and not self._word:
-            self._row, self._gap = [], ""
-            return start
-        part = cast("re.Match[str]", _PART.match(text, start))[0]
-        if part == "\n" or not part.isspace():  # a space at the beginning of a line does not tell what it is
-            self._end_table()
-        self._say(part)
-        return start + len(part)
-
-    def _say(self, part: str) -> None:
-        """Say a word or a part of one, the space between two, or the end of a line."""
-        if part == "\n":
-            self._end_word()
-            self._end_line()
-        elif part.isspace():
-            self._end_word()
-            self._gap = (self._gap + "".join(_TAB if letter == "\t" else " " for letter in part[: self._width]))[: self._width]
-        elif part.isascii() and self._word.isascii():
-            self._add(part)
+    def _add(self, line: str) -> None:
+        if line.strip() or self._is_fenced:
+            self._block.append(line)
+            self._is_fenced ^= line.lstrip().startswith(_FENCES)
         else:
-            for letter in part:
-                self._add(letter)
+            self._show_block()
 
-    def _add(self, letters: str) -> None:
-        """Add to a word. Scripts that put no space between words, and words that do not end, are not waited for."""
-        self._word += letters
-        if not self._word.isascii():
-            is_wide = cell_len(letters) > 1
-            if is_wide or cell_len(self._word) >= self._width:
-                self._end_word()
-                self._is_inside = not is_wide
+    def _show_block(self) -> None:
+        if not self._block:
             return
-        while len(self._word) >= self._width:
-            whole, rest = self._word[: self._width], self._word[self._width :]
-            self._word = whole
-            self._end_word()
-            self._word, self._is_inside = rest, True
+        if not self._is_first:
+            self._screen.print()
+        block = "\n".join(self._block)
+        self._block, self._is_fenced, self._is_first = [], False, False
+        width = max(_NARROWEST, self._screen.width - self._indent)
+        for renderable in _rendered(block, self._screen, width):
+            lines = self._screen.render_lines(renderable, self._screen.options.update(width=width), pad=False)
+            self._screen.print(Segments(self._laid_out(lines)), end="", crop=False)
 
-    def _end_word(self) -> None:
-        word, width = self._word, self._width
-        if not word:
-            self._is_inside = False
-            return
-        needed = cell_len(word)
-        if self._column and not self._is_inside and self._column + len(self._gap) + needed > width:
-            self._end_line()
-        if not self._column:
-            self._ready.append(" " * self._indent)
-        gap = self._gap[: max(0, width - needed)]
-        self._ready += (gap, word)
-        self._column = (self._column + len(gap) + needed - 1) % width + 1
-        self._gap, self._word, self._is_inside = "", "", False
-
-    def _end_line(self) -> None:
-        self._ready.append("\n")
-        self._gap, self._column, self._is_inside = "", 0, False
-
-    def _end_row(self) -> None:
-        self._rows.append("".join(self._row or ()))
-        self._row = None
-
-    def _end_table(self) -> None:
-        if not self._rows:
-            return
-        lines, self._rows = self._rows, []
-        gap, self._gap = self._gap, ""
-        if is_table(lines):
-            rule = "-" if self._screen.options.ascii_only else "─"
-            table = drawn(lines, width=self._width, height=self._screen.height, rule=rule)
-            self._ready += (f"{' ' * self._indent if line else ''}{line}\n" for line in table)
-        else:
-            for part in _PART.findall("".join(f"{line}\n" for line in lines)):
-                self._say(part)
-        self._gap = gap
-
-    def _flush(self) -> None:
-        ready = "".join(self._ready)
-        self._ready.clear()
-        if ready:
-            self._screen.out(ready, end="", highlight=False)
+    def _laid_out(self, lines: Iterable[list[Segment]]) -> Iterator[Segment]:
+        """Indent lines and strip the spaces at their ends, and the empty lines around them."""
+        shown = [_stripped(line) for line in lines]
+        while shown and not shown[-1]:
+            shown.pop()
+        for line in dropwhile(lambda line: not line, shown):
+            yield from ([Segment(" " * self._indent), *line] if line else [])
+            yield Segment.line()
 
 
 def print_answer(screen: Console, text: str, *, indent: int = 0) -> None:
@@ -170,3 +100,27 @@ def print_answer(screen: Console, text: str, *, indent: int = 0) -> None:
     answer = Answer(screen, indent=indent)
     answer.show(text)
     answer.end()
+
+
+def _stripped(line: list[Segment]) -> list[Segment]:
+    kept = list(line)
+    while kept and not kept[-1].text.strip():
+        kept.pop()
+    return [*kept[:-1], Segment(kept[-1].text.rstrip(), kept[-1].style)] if kept else []
+
+
+def _rendered(block: str, screen: Console, width: int) -> Iterator[Text | SafeMarkdown]:
+    """Render a block: tables in columns, the other lines as Markdown."""
+    is_plain = screen.options.ascii_only or len(block) > _LONGEST
+    is_code = block.lstrip().startswith(_FENCES)
+    for has_bar, group in groupby(block.split("\n"), key=lambda line: line.startswith("|") and not is_code):
+        lines = list(group)
+        if has_bar and is_table(lines):
+            rule = "-" if screen.options.ascii_only else "─"
+            yield Text("\n".join(drawn(lines, width=width, height=screen.height, rule=rule)))
+        elif is_plain or has_bar:
+            yield Text("\n".join(lines))
+        else:
+            from interlock.cli.markdown import SafeMarkdown  # noqa: PLC0415 - only where there is an answer to show
+
+            yield SafeMarkdown("\n".join(lines), keep_indentation=not is_code)

@@ -5,122 +5,165 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import re
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column, Table
 from rich.text import Text
 
 from interlock.app import Interlock
-from interlock.cli.live import Live, output_of
-from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
-from interlock.cli.run import read_file
-from interlock.cli.saving import save_result
+from interlock.capabilities import Question
+from interlock.cli.human import (
+    ABORT,
+    ABORTED,
+    SuspendedTurn,
+    answer_commands,
+    is_abort,
+    is_answer,
+    options_of,
+    without_repeated,
+)
+from interlock.cli.live import Live, error_line, output_of
+from interlock.cli.run import each, read_file
+from interlock.cli.saving import save_conversation, save_result
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_line, safe
-from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
+from interlock.cli.target import (
+    AgentArgument,
+    EngineOption,
+    GrantsOption,
+    ModelOption,
+    RoleOption,
+    UserOption,
+    check_user,
+    closing,
+    find,
+    given_options,
+    open_app,
+    target,
+)
 from interlock.contract.schema import to_json
 from interlock.discovery import entry_of, load_agent
 from interlock.errors import InputTooLarge, InterlockError, StoreUnavailable
 from interlock.runtime.events import Event, Listener
 from interlock.runtime.turn import TurnResult
 
+if TYPE_CHECKING:
+    from prompt_toolkit.formatted_text import AnyFormattedText
+
 __all__ = ["chat"]
 
 HELP = {
-    "/state": "what the agent knows after the last turn",
-    "/path": "the nodes that the last turn went through",
-    "/events": "what happened in the last turn",
-    "/file PATH": "send a file with what you say next, or with what stands behind it: /file PATH QUESTION",
-    "/save FILE": "save the table that the last answer came from: FILE.csv, or FILE.svg for a chart of it",
-    "/help": "this",
+    "/state": "the fields of the state after the last turn",
+    "/state FIELD": "the whole value of one field",
+    "/path": "the nodes of the last turn",
+    "/events": "the events of the last turn",
+    "/file PATH": "send a file with your next message, or with this one: /file PATH MESSAGE",
+    "/save FILE": "save the table that the last answer is based on (FILE.csv, or FILE.svg for a chart), or the conversation (FILE.md)",
+    "/help": "this list",
     "/quit": "leave (or Ctrl-D)",
 }
-
 
 _FILE = re.compile(r"""/file\s+(?:"(?P<quoted>[^"]+)"|(?P<plain>\S+))(?:\s+(?P<question>.+))?""", re.DOTALL)
 
 
 def chat(  # noqa: PLR0917 - the command line's options
     agent: AgentArgument,
-    session: Annotated[str | None, typer.Option(help="The session to go on with; a new one where it is left out.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session to continue; a new one by default.")] = None,
     model: ModelOption = None,
     engine: EngineOption = None,
-    role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
+    role: RoleOption = None,
+    user: UserOption = None,
     grants: GrantsOption = None,
 ) -> None:
-    """Talk to an agent, line by line: its answer as it comes, and the node that it is in. Ctrl-C ends a turn, Ctrl-D the chat."""
-    target(agent)  # before the settings are read: some of them may be its own
+    """Talk to an agent. Each line is a turn; the answer appears as it arrives. Ctrl-C ends a turn, Ctrl-D the chat."""
+    # The agent is loaded before the settings are read, because some of them may be its own.
+    target(agent)
     app = open_app(grants, model=model, engine=engine)
     if ":" not in agent:
         entry_of(load_agent(agent), role)
-    asyncio.run(closing(app, Chat(app, agent, session=session, role=role).talk()))
+    check_user(agent, user)
+    options = given_options(grants=grants, model=model, engine=engine)
+    asyncio.run(closing(app, Chat(app, agent, session=session, role=role, user=user, options=options).talk()))
 
 
 class Chat:
-    """A conversation on the terminal, or with a pipe: then one line in is one answer out."""
+    """A conversation, on a terminal or on a pipe. On a pipe, each line of input gives one answer."""
 
-    def __init__(self, app: Interlock, agent: str, *, session: str | None, role: str | None) -> None:
+    def __init__(
+        self, app: Interlock, agent: str, *, session: str | None, role: str | None, user: str | None = None, options: Sequence[str] = ()
+    ) -> None:
         self._app = app
         self._name = agent
         self._target = target(agent)
         self._session = session
         self._role = role
+        self._user = user
+        self._options = options
         self._last: TurnResult | None = None
         self._file: str | None = None
         self._events: list[Event] = []
+        self._spoken: list[tuple[str, str]] = []
         self._screen = console()
         self._commands: dict[str, Callable[[], None]] = {
-            "/state": self._show_state,
             "/path": self._show_path,
             "/events": self._show_events,
             "/help": self._show_help,
         }
 
     async def talk(self) -> None:
-        """Take a turn for every line until there are no more."""
+        """Run a turn for every line of the input."""
         if is_terminal():
             settings = self._app.settings
-            self._screen.print(f"[bold]{self._name}[/] [dim]model {settings.model}, engine {settings.engine}; /help for more[/]")
-        waiting = await Waiting(self._app, self._target, self._session).find()
-        if waiting is not None:
+            self._screen.print(f"[bold]{self._name}[/] [dim]model {settings.model}, engine {settings.engine}; /help lists the commands[/]")
+        suspended = await SuspendedTurn(self._app, self._target, self._session).find()
+        if suspended is not None:
             print_error("This session waits for an answer:")
-            self._show(waiting)
-        lines = _typed(self._app, self._name) if is_terminal() and sys.stdin.isatty() else _piped(self._app.settings.max_input_bytes)
+            self._show(suspended, Live(self._screen, speaker=self._name))
+        is_person = is_terminal() and sys.stdin.isatty()
+        lines = _typed(self._app, self._name, self._prompt) if is_person else _piped(self._app.settings.max_input_bytes)
         async for line in lines:
-            said = line.strip()
-            if said == "/quit":
+            text = line.strip()
+            if text == "/quit":
                 break
-            if said.startswith("/"):
-                await self._command(said)
-            elif said or self._file is not None:
-                await self._take(line.rstrip("\r\n"))
+            if text.startswith("/"):
+                await self._command(text)
+            elif text or self._file is not None:
+                await self._run(line.rstrip("\r\n"))
 
-    async def _command(self, said: str) -> None:
-        """Do what a line that begins with a slash says. One that is no command and has several words is said to the agent."""
-        name, _, rest = said.partition(" ")
-        if said in self._commands:
-            self._commands[said]()
+    def _prompt(self) -> AnyFormattedText:
+        """Return the prompt: it says whether the next line is a message or an answer to a question."""
+        asks = self._last is not None and self._last.status == "waiting" and not self._last.metadata["waiting"].get("to")
+        return [("ansiyellow bold", "answer") if asks else ("ansicyan bold", "you"), ("", "> ")]
+
+    async def _command(self, text: str) -> None:
+        """Run a command. Several words after a slash that are not a command are a message to the agent."""
+        name, _, rest = text.partition(" ")
+        if text in self._commands:
+            self._commands[text]()
+        elif name == "/state":
+            self._show_state(rest.strip())
         elif name == "/file":
-            question = self._attach(said)
+            question = self._attach(text)
             if question:
-                await self._take(question)
+                await self._run(question)
         elif name == "/save":
             self._save(rest.strip().strip('"'))
-        elif " " not in said:
-            print_error(f"There is no command '{safe(said)}'; /help lists them.")
+        elif " " not in text:
+            print_error(f"There is no command '{safe(text)}'; /help lists them.")
         else:
-            await self._take(said)
+            await self._run(text)
 
-    def _attach(self, said: str) -> str | None:
-        """Read the file that is named, to be sent with what is said next; return what is said about it at once."""
-        found = _FILE.fullmatch(said)
+    def _attach(self, text: str) -> str | None:
+        """Read the file of a command, to send it with the next message. Return the message that follows in the same line."""
+        found = _FILE.fullmatch(text)
         if found is None:
-            print_error("Name a file: /file PATH, or /file PATH QUESTION. A path with spaces goes into double quotes.")
+            print_error("Name a file: /file PATH, or /file PATH MESSAGE. A path with spaces goes into double quotes.")
             return None
         path = Path(found["quoted"] or found["plain"]).expanduser()
         try:
@@ -129,27 +172,24 @@ class Chat:
             print_error(f"{error.code}: {safe(error.message)}")
             return None
         if not found["question"]:
-            print_error(f"{safe(path.name)} goes with what you say next. An empty line sends it alone.")
+            print_error(f"{safe(path.name)} is sent with your next message. An empty line sends it alone.")
         return found["question"]
 
     def _save(self, name: str) -> None:
+        path = Path(name).expanduser()
         if not name:
-            print_error("Name a new file: /save FILE.csv, or /save FILE.svg for a chart.")
+            print_error("Name a new file: /save FILE.csv for a table, FILE.svg for a chart, FILE.md for the conversation.")
         elif self._last is None:
-            print_error("There is nothing to save yet: ask something first.")
+            print_error("There is nothing to save before the first turn.")
+        elif path.suffix.lower() == ".md":
+            save_conversation(path, self._spoken)
         else:
-            save_result(Path(name).expanduser(), self._last)
+            save_result(path, find(self._name), self._last)
 
-    async def _take(self, text: str) -> None:
-        live = Live(self._screen) if is_terminal() else None
+    async def _run(self, text: str) -> None:
+        live = Live(self._screen, find(self._name).speakers, speaker=self._name) if is_terminal() else None
         self._events = []
-
-        def hear(event: Event) -> None:
-            self._events.append(event)
-            if live is not None:
-                live.hear(event)
-
-        turn = asyncio.ensure_future(self._taken(text, hear))
+        turn = asyncio.ensure_future(self._turn(text, [self._events.append, *([] if live is None else [live.listen])]))
         try:
             with _interrupting(turn), live or contextlib.nullcontext():
                 result = await turn
@@ -163,41 +203,62 @@ class Chat:
             return
         if result is None:
             self._last = None
-            print_line(GIVEN_UP)
+            print_line(ABORTED)
         else:
             self._show(result, live)
 
-    async def _taken(self, text: str, hear: Listener) -> TurnResult | None:
-        """Take a turn, or go on with the one that waits where this is an answer to it."""
+    async def _turn(self, text: str, listeners: Sequence[Listener]) -> TurnResult | None:
+        """Run a turn, or resume the suspended one if the text is an answer to its question."""
         last = self._last
         if last is not None and last.status == "waiting" and is_answer(text, last):
-            return await Waiting(self._app, self._target, last.session).answer(text, hear)
+            turn = SuspendedTurn(self._app, self._target, last.session)
+            self._mark_answer(text, last.metadata["waiting"])
+            earlier = [] if is_abort(text) else await turn.events()
+            return await turn.answer(text, without_repeated(earlier, each(listeners)))
+        self._spoken.append(("you", text))
         file, self._file = self._file, None
         given = text if file is None else {"text": text, "file": file} if text.strip() else file
-        return await self._app.run(self._target, given, session=self._session, role=self._role, on_event=hear)
+        return await self._app.run(
+            self._target, given, session=self._session, role=self._role, principal=self._user, on_event=each(listeners)
+        )
+
+    def _mark_answer(self, text: str, asked: Mapping[str, Any]) -> None:
+        """Show that a text is taken as the answer to the question, and as which option."""
+        chosen = Question(text="", options=(*asked["options"], ABORT)).resolve(text)
+        self._spoken.append(("your answer", chosen))
+        if is_terminal():
+            self._screen.print(Text.assemble(("answer: ", "yellow"), safe(chosen)))
 
     def _show(self, result: TurnResult, live: Live | None = None) -> None:
-        """Show how a turn ended, what it ended, and what can be answered where it waits."""
+        """Show the result of a turn, the question that it has ended, and the options of its own question."""
         self._last, self._session = result, result.session
+        self._spoken.append((self._name, output_of(result) if result.error is None else error_line(result.error)))
         if result.metadata.get("ended"):
-            print_error(f"The open question is given up: {safe(result.metadata['ended'])}")
+            print_error(f"The earlier question was not answered: {safe(result.metadata['ended'])}")
         if is_terminal():
             (live or Live(self._screen)).show(result)
         else:
-            _print(result)
-        self._show_options(result)
-
-    def _show_options(self, result: TurnResult) -> None:
-        is_for_others = result.status == "waiting" and result.metadata["waiting"].get("to")
-        for line in list(options_of(result))[: None if is_for_others else -1]:
+            if result.error is not None:
+                print_error(error_line(result.error))
+            print_line(safe(output_of(result)))
+        lines = list(options_of(result))
+        if result.status == "waiting" and result.metadata["waiting"].get("to"):
+            lines += answer_commands(self._name, result.session, result.metadata["waiting"], self._options)
+        for line in lines:
             if is_terminal():
-                self._screen.print(Text(safe(line)))
+                self._screen.print(Text(safe(line)), soft_wrap=True)
             else:
                 print_line(safe(line))
 
-    def _show_state(self) -> None:
-        if self._last is not None:
-            self._table(self._last.to_json()["state"], "field", "value")
+    def _show_state(self, field: str) -> None:
+        state: dict[str, Any] = {} if self._last is None else self._last.to_json()["state"]
+        if not field:
+            self._table(state, "field", "value")
+        elif field not in state:
+            print_error(f"There is no field '{safe(field)}'. The fields with a value are: {', '.join(state) or 'none yet'}.")
+        else:
+            value = state[field]
+            print_line(safe(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)))
 
     def _show_path(self) -> None:
         path = as_path(self._last.path) if self._last is not None else "No turn yet."
@@ -212,25 +273,19 @@ class Chat:
         number = 1
         for (kind, name), alike in itertools.groupby(self._events, key=lambda event: (event["event"], event["name"])):
             found = list(alike)
-            data = _short(found[0]["data"]) if len(found) == 1 else f"{len(found)} of them"
+            data = _short(found[0]["data"]) if len(found) == 1 else f"{len(found)} events"
             table.add_row(str(number), kind, name, Text(safe(data).replace("\n", " "), "dim", overflow="ellipsis"))
             number += len(found)
         self._screen.print(table)
 
     def _show_help(self) -> None:
-        self._table(HELP, "command", "what it shows")
+        self._table(HELP, "command", "purpose")
 
-    def _table(self, rows: dict[str, Any], *columns: str) -> None:
+    def _table(self, rows: Mapping[str, Any], *columns: str) -> None:
         table = Table(*columns, box=None, header_style="dim")
         for name, value in rows.items():
-            table.add_row(name, Text(safe(value if isinstance(value, str) else _short(value))))
+            table.add_row(name, Text(safe(value if isinstance(value, str) and rows is HELP else _short(value))))
         self._screen.print(table)
-
-
-def _print(result: TurnResult) -> None:
-    if result.error is not None:
-        print_error(f"{result.error.code}: {safe(result.error.message)}")
-    print_line(safe(output_of(result)))
 
 
 def _short(value: Any, limit: int = 60) -> str:
@@ -240,7 +295,7 @@ def _short(value: Any, limit: int = 60) -> str:
 
 @contextlib.contextmanager
 def _interrupting(turn: asyncio.Future[Any]) -> Any:
-    """Let Ctrl-C end the turn instead of the chat."""
+    """Make Ctrl-C cancel the turn instead of the chat."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(signal.SIGINT, turn.cancel)
@@ -253,8 +308,8 @@ def _interrupting(turn: asyncio.Future[Any]) -> Any:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-async def _typed(app: Interlock, agent: str) -> AsyncGenerator[str, None]:
-    """Read what a person types, with editing and history."""
+async def _typed(app: Interlock, agent: str, message: Callable[[], AnyFormattedText]) -> AsyncGenerator[str, None]:
+    """Read lines from a terminal, with editing and history."""
     from prompt_toolkit import PromptSession  # noqa: PLC0415 - only for this command
     from prompt_toolkit.completion import WordCompleter  # noqa: PLC0415
     from prompt_toolkit.history import FileHistory  # noqa: PLC0415
@@ -269,7 +324,7 @@ async def _typed(app: Interlock, agent: str) -> AsyncGenerator[str, None]:
     prompt: PromptSession[str] = PromptSession(history=FileHistory(file), completer=WordCompleter(list(HELP), sentence=True))
     while True:
         try:
-            yield await prompt.prompt_async("> ")
+            yield await prompt.prompt_async(message)
         except KeyboardInterrupt:
             print_error("/quit or Ctrl-D leaves.")
         except EOFError:
@@ -277,7 +332,7 @@ async def _typed(app: Interlock, agent: str) -> AsyncGenerator[str, None]:
 
 
 async def _piped(limit: int) -> AsyncGenerator[str, None]:
-    """Read lines from standard input, never more of one than may come in."""
+    """Read lines from standard input, each up to the limit."""
     if sys.stdin is None or sys.stdin.closed:
         return
     while raw := await asyncio.to_thread(sys.stdin.buffer.readline, limit + 2):

@@ -8,11 +8,14 @@ import re
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from interlock.cli.blueprint import read_blueprint
+from interlock.cli.generated import GENERATED, generate
 from interlock.cli.screen import print_line, safe
 from interlock.discovery import AGENTS
 from interlock.errors import FolderUnusable, NameUnusable
@@ -20,68 +23,106 @@ from interlock.errors import FolderUnusable, NameUnusable
 __all__ = ["new"]
 
 TEMPLATE = Path(__file__).with_name("scaffold")
-"""An agent that is linted, type-checked and tested as it stands there."""
+"""An agent that answers questions. It is linted, type-checked and tested as it is."""
 
 FILES = {
-    "README.md": "what it is, and how to make it yours",
+    "README.md": "what it is, and how to change it",
     "__init__.py": "the agent: graph, reply, rules and document together",
     "graph.py": "the rows: which node follows on which outcome",
-    "state.py": "the fields with their labels, and what can have happened",
+    "state.py": "the fields with their labels, and the outcomes",
     "nodes.py": "one function for each row, in the same order",
-    "draft.py": "what the model is asked for",
-    "prompt.md": "what the model is told, and the facts",
-    "offline.py": "the rules that stand in for a model",
-    "document.md": "the architecture document that the rows are held to",
+    "draft.py": "the schema of the model's reply",
+    "prompt.md": "the prompt, with the facts",
+    "offline.py": "the rules that answer in place of a model",
+    "document.md": "the architecture document that the rows are compared with",
     "test_scaffold.py": "its tests",
 }
-"""What a new agent is made of, in the order in which it is read."""
+"""The files of a new agent, in the order in which they are read."""
+
+MINIMAL = Path(__file__).with_name("minimal")
+MINIMAL_FILES = {"__init__.py": "the state, one node, the graph and the agent", "test_minimal.py": "its tests"}
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def new(
     name: Annotated[str, typer.Argument(help="The agent's name: a Python name in lower case.")],
-    folder: Annotated[Path, typer.Option("--in", help="The folder to make it in.")] = Path(),
+    folder: Annotated[Path, typer.Option("--in", help="The folder to create it in.")] = Path(),
+    document: Annotated[
+        Path | None, typer.Option("--from", help="An architecture document: a Mermaid flowchart and a table of duties.")
+    ] = None,
+    graph: Annotated[
+        str | None, typer.Option(help="With '--from': the graph, for a document that describes several; its heading has the name.")
+    ] = None,
+    minimal: Annotated[bool, typer.Option("--minimal", help="Create the smallest agent that runs.")] = False,
 ) -> None:
-    """Make an agent of your own: a folder with one that works."""
+    """Create an agent of your own.
+
+    The new folder has an agent that answers questions, one that is generated from an architecture document, or the smallest one.
+    """
+    if document is not None and minimal:
+        raise typer.BadParameter("'--from' and '--minimal' exclude each other.")
+    if graph is not None and document is None:
+        raise typer.BadParameter("'--graph' requires '--from'.")
     check_name(name, folder)
-    make(name, folder)
-    files = {(folder / name / _named(file, name)).as_posix(): what for file, what in FILES.items()}
-    width = max(map(len, files))
-    print_line(f"'{name}' is made:\n")
-    for file, what in files.items():
-        print_line(f"  {safe(file):{width}}  {what}")
-    print_line("\nTry it:\n")
-    for command in commands(name, folder):
+    if document is not None:
+        files, purposes = generate(name, read_blueprint(document, graph=graph or name)), GENERATED
+        first = f"interlock show {name}:agent"
+    elif minimal:
+        files, purposes = from_template(name, MINIMAL, MINIMAL_FILES), MINIMAL_FILES
+        first = f"interlock run {name}:agent Ada"
+    else:
+        files, purposes = from_template(name), FILES
+        first = f'interlock run {name}:agent "How long does delivery take?"'
+    make(name, folder, files)
+    # The last file of each table is the test, which has the agent's name.
+    *_, tests = purposes.values()
+    places = {(folder / name / file).as_posix(): purposes.get(file, tests) for file in files}
+    width = max(map(len, places))
+    print_line(f"'{name}' is created:\n")
+    for place, purpose in places.items():
+        print_line(f"  {safe(place):{width}}  {purpose}")
+    print_line("\nNext:\n")
+    for command in commands(name, folder, first):
         print_line(f"  {safe(command)}")
 
 
-def commands(name: str, folder: Path) -> list[str]:
-    """List what to type next."""
-    return [
-        *([] if folder == Path() else [f"cd {shlex.quote(folder.as_posix())}"]),
-        f'interlock run {name}:agent "How long does delivery take?"',
-        f"interlock chat {name}:agent",
-        f"interlock show {name}:agent",
-        f"interlock verify {name}:agent",
-        f"python -m pytest {name}",
-    ]
+def commands(name: str, folder: Path, first: str) -> list[str]:
+    """List the commands to try next."""
+    return list(
+        dict.fromkeys(
+            [
+                *([] if folder == Path() else [f"cd {shlex.quote(folder.as_posix())}"]),
+                first,
+                f"interlock chat {name}:agent",
+                f"interlock show {name}:agent",
+                f"interlock verify {name}:agent",
+                f"python -m pytest {name}",
+            ]
+        )
+    )
+
+
+def from_template(name: str, template: Path = TEMPLATE, files: Iterable[str] = FILES) -> dict[str, str]:
+    """Return the files of a template with the agent's name in place of the template's."""
+    read = {file: template.joinpath(file).read_text(encoding="utf-8") for file in files}
+    return {file.replace(template.name, name): text.replace(template.name, name) for file, text in read.items()}
 
 
 def check_name(name: str, folder: Path) -> None:
-    """Refuse a name that Python could not import, or would import something else by."""
+    """Refuse a name that Python cannot import, or that is the name of another module."""
     if not _NAME.fullmatch(name):
         raise NameUnusable(f"{name[:80]!r} is not a name for an agent: use up to 40 lower-case letters, digits and '_', a letter first.")
     if keyword.iskeyword(name):
-        raise NameUnusable(f"'{name}' is a word of Python's own. Fix: use another name.")
+        raise NameUnusable(f"'{name}' is a keyword of Python. Fix: use another name.")
     if name in AGENTS:
-        raise NameUnusable(f"'{name}' is an agent that comes with Interlock. Fix: use another name.")
+        raise NameUnusable(f"'{name}' is an installed agent. Fix: use another name.")
     if name in sys.stdlib_module_names or _is_importable(name, folder):
-        raise NameUnusable(f"'{name}' is a module that is installed, and would be mistaken for it. Fix: use another name.")
+        raise NameUnusable(f"'{name}' is an installed module. Fix: use another name.")
 
 
 def _is_importable(name: str, folder: Path) -> bool:
-    """Tell whether there is such a module, other than in the place where the agent is to be made."""
+    """Return whether a module of this name exists outside of the folder."""
     spec = importlib.util.find_spec(name)
     if spec is None:
         return False
@@ -89,31 +130,27 @@ def _is_importable(name: str, folder: Path) -> bool:
     return any(Path(place).resolve().parent != folder.resolve() for place in places)
 
 
-def make(name: str, folder: Path) -> None:
-    """Make the folder of an agent, whole or not at all. Nothing that is there already is changed."""
+def make(name: str, folder: Path, files: Mapping[str, str]) -> None:
+    """Create the folder of an agent with all files, or not at all. Existing files are never changed."""
     made = folder / name
     try:
         _check_place(made)
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
             whole = Path(temporary) / name
             whole.mkdir()
-            for file in FILES:
-                text = TEMPLATE.joinpath(file).read_text(encoding="utf-8")
-                whole.joinpath(_named(file, name)).write_text(_named(text, name), encoding="utf-8")
-            whole.rename(made)  # refuses what is no empty folder, whoever put it there meanwhile
+            for file, text in files.items():
+                whole.joinpath(file).write_text(text, encoding="utf-8")
+            # A rename fails if the target exists and is not an empty folder, also if another process has just created it.
+            whole.rename(made)
     except OSError as error:
-        raise FolderUnusable(f"'{made}' cannot be made: {error.strerror}.") from error
+        raise FolderUnusable(f"'{made}' cannot be created: {error.strerror}.") from error
 
 
 def _check_place(made: Path) -> None:
-    """Refuse a place that is no place, or is taken."""
+    """Refuse a folder that does not exist, or a name that is in use there."""
     if not made.parent.is_dir():
-        raise FolderUnusable(f"There is no folder '{made.parent}'. Fix: make it, or name another one by '--in'.")
+        raise FolderUnusable(f"There is no folder '{made.parent}'. Fix: create it, or name another one by '--in'.")
     if made.with_suffix(".py").exists():
-        raise FolderUnusable(f"'{made}.py' is there, and would be hidden by a folder '{made.name}'. Fix: use another name.")
+        raise FolderUnusable(f"'{made}.py' exists, and a folder '{made.name}' would hide it. Fix: use another name.")
     if made.exists() and (not made.is_dir() or any(made.iterdir())):
-        raise FolderUnusable(f"'{made}' is there already. Fix: use another name, or another folder by '--in'.")
-
-
-def _named(text: str, name: str) -> str:
-    return text.replace(TEMPLATE.name, name)
+        raise FolderUnusable(f"'{made}' exists. Fix: use another name, or another folder by '--in'.")

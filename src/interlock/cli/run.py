@@ -9,6 +9,7 @@ import mimetypes
 import os
 import stat
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,11 +19,26 @@ from rich.text import Text
 
 from interlock.agent import Agent
 from interlock.app import Interlock
-from interlock.cli.live import Live, output_of
-from interlock.cli.people import GIVEN_UP, Waiting, is_answer, options_of
+from interlock.cli.human import ABORTED, SuspendedTurn, answer_commands, is_abort, is_answer, options_of, without_repeated
+from interlock.cli.live import Live, error_line, output_of
 from interlock.cli.saving import save_result
 from interlock.cli.screen import as_path, console, is_terminal, print_error, print_json, print_line, safe
-from interlock.cli.target import AgentArgument, EngineOption, GrantsOption, ModelOption, closing, open_app, target
+from interlock.cli.target import (
+    AgentArgument,
+    EngineOption,
+    GrantsOption,
+    ModelOption,
+    RoleOption,
+    SessionOption,
+    UserOption,
+    check_user,
+    closing,
+    find,
+    given_options,
+    open_app,
+    target,
+)
+from interlock.cli.usage import UsageMeter
 from interlock.contract import Graph
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge, InterlockError
 from interlock.media import sniff
@@ -30,46 +46,53 @@ from interlock.runtime.events import Event, Listener
 from interlock.runtime.limits import TurnUsage
 from interlock.runtime.turn import TurnResult
 
-__all__ = ["read_file", "run", "show_result"]
+__all__ = ["each", "read_file", "run", "show_result"]
 
 _UNNAMED = "application/octet-stream"
 
 
 def run(  # noqa: PLR0917 - the command line's options
     agent: AgentArgument,
-    text: Annotated[str | None, typer.Argument(help="What to say; standard input where it is left out.")] = None,
-    session: Annotated[str | None, typer.Option(help="The session this turn belongs to.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The input; without it, standard input is read.")] = None,
+    session: SessionOption = None,
     model: ModelOption = None,
     engine: EngineOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON; the last one has the result.")] = False,
-    role: Annotated[str | None, typer.Option("--as", help="The role to enter as, where an agent has several.")] = None,
+    role: RoleOption = None,
+    user: UserOption = None,
     grants: GrantsOption = None,
     file: Annotated[Path | None, typer.Option(help="An audio, image or text file to send; TEXT is the question about it.")] = None,
     answer: Annotated[
-        str | None, typer.Option(help="What a person says to a turn of the session that waits for it; 'abort' gives the turn up.")
+        str | None, typer.Option(help="The answer to the question of the session's suspended turn; 'abort' ends that turn.")
     ] = None,
-    record: Annotated[Path | None, typer.Option(help="A new file to write the turn to, for 'interlock replay'.")] = None,
+    record: Annotated[Path | None, typer.Option(help="A new file to record the turn to, for 'interlock replay'.")] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", "--csv", help="A new file for the table that the answer came from: FILE.csv, or FILE.svg for a chart."),
+        typer.Option("--save", "--csv", help="A new file for the table that the answer is based on: FILE.csv, or FILE.svg for a chart."),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the seconds, model calls, tokens and tool calls of the turn at its end.")
+    ] = False,
 ) -> None:
-    """Take one turn. Exits with 0 after success, 1 after a typed error, 2 where the input was refused."""
-    if answer is not None and (text is not None or file is not None or session is None or record is not None):
-        raise typer.BadParameter("'--answer' goes with '--session', and with neither TEXT, '--file' nor '--record'.")
+    """Run one turn. Exits with 0 after success, 1 after a typed error, 2 if the input is refused."""
+    if answer is not None and (text is not None or file is not None or session is None or record is not None or user is not None):
+        raise typer.BadParameter("'--answer' requires '--session', and excludes TEXT, '--file', '--record' and '--user'.")
     if as_json and events:
         raise typer.BadParameter("'--json' and '--events' exclude each other: the last event has the result.")
+    options = given_options(grants=grants, model=model, engine=engine)
     try:
-        chosen = target(agent)  # before the settings are read: some of them may be its own
+        # The agent is loaded before the settings are read, because some of them may be its own.
+        chosen = target(agent)
         app = open_app(grants, model=model, engine=engine)
-        limit = app.settings.max_input_bytes
-        live = Live(console()) if is_terminal() and not as_json and not events else None
-        told = _print_event if events else live.hear if live is not None else None
-        given = _Given(text=text, file=file, answer=answer, session=session, role=role, record=record, limit=limit)
-        result = asyncio.run(closing(app, given.taken(app, chosen, told, live, is_quiet=as_json or events)))
+        check_user(agent, user)
+        request = _Request(
+            agent=agent, options=options, text=text, file=file, answer=answer, session=session, role=role, user=user, record=record
+        )
+        output = _Output(find(agent).speakers, as_json=as_json, events=events, verbose=verbose)
+        result = asyncio.run(closing(app, request.run(app, chosen, output)))
         if result is None:
-            print_line(GIVEN_UP)
+            print_line(ABORTED)
             return
     except InterlockError as error:
         if as_json:
@@ -79,75 +102,118 @@ def run(  # noqa: PLR0917 - the command line's options
     if as_json:
         print_json(result.to_json())
     elif not events:
-        show_result(result, live)
-    saved = save is None or save_result(save, result)
+        show_result(result, output.live, agent=agent, options=options)
+    if output.meter is not None:
+        output.meter.show(result)
+    saved = save is None or save_result(save, find(agent), result)
     raise typer.Exit(code=1 if result.status == "error" or not saved else 0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Given:
-    """What the command line gives a turn."""
+class _Output:
+    """Where the events of a turn go: to the terminal, to standard output as JSON, to a usage meter."""
 
+    def __init__(self, speaking_nodes: Iterable[str], *, as_json: bool, events: bool, verbose: bool) -> None:
+        self.is_quiet = as_json or events
+        self.live = Live(console(), speaking_nodes) if is_terminal() and not self.is_quiet else None
+        self.meter = UsageMeter() if verbose else None
+        self._prints_events = events
+
+    def listener(self, earlier: Sequence[Event] = ()) -> Listener | None:
+        """Return the listener of a turn. Only `--events` repeats the earlier events of a resumed turn."""
+        new = [part.listen for part in (self.live, self.meter) if part is not None]
+        listeners = [without_repeated(earlier, each(new))] if new else []
+        if self._prints_events:
+            listeners.insert(0, print_json)
+        return each(listeners) if listeners else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """The arguments of the command line that make a turn."""
+
+    agent: str
+    options: Sequence[str]
     text: str | None
     file: Path | None
     answer: str | None
     session: str | None
     role: str | None
+    user: str | None
     record: Path | None
-    limit: int
 
-    async def taken(
-        self, app: Interlock, agent: str | Graph | Agent, told: Listener | None, live: Live | None, *, is_quiet: bool
-    ) -> TurnResult | None:
-        """Take the turn. Where the session waits for a person, its question is shown first, and a text may be the answer to it."""
-        waits = Waiting(app, agent, self.session)
-        waiting = await waits.find() if self.answer is None else None
-        is_given = self.text is not None or self.file is not None or self.answer is not None or not _has_no_input()
-        said = self._said() if is_given or waiting is None else ""
-        if waiting is not None:
-            if not said.strip():
-                return waiting
-            if not is_quiet:
+    async def run(self, app: Interlock, chosen: str | Graph | Agent, output: _Output) -> TurnResult | None:
+        """Run the turn. If the session has a suspended turn, its question is shown first, and the text may be the answer to it."""
+        turn = SuspendedTurn(app, chosen, self.session)
+        suspended = await turn.find() if self.answer is None else None
+        has_input = self.text is not None or self.file is not None or self.answer is not None or not _has_no_input()
+        text = self._read(app.settings.max_input_bytes) if has_input or suspended is None else ""
+        if suspended is not None:
+            if not text.strip():
+                return suspended
+            if not output.is_quiet:
                 print_error("This session waits for an answer:")
-                show_result(waiting)
-        with live or contextlib.nullcontext():
-            if self.answer is not None or (waiting is not None and self.file is None and is_answer(said, waiting)):
-                return await waits.answer(said, told)
-            both = {"text": self.text, "file": said} if self.text is not None and self.file is not None else None
-            return await app.run(agent, both or said, session=self.session, role=self.role, on_event=told, record=self.record)
+                show_result(suspended, agent=self.agent, options=self.options)
+        if self.answer is not None or (suspended is not None and self.file is None and is_answer(text, suspended)):
+            earlier = [] if is_abort(text) else await turn.events()
+            with output.live or contextlib.nullcontext():
+                return await turn.answer(text, output.listener(earlier))
+        both = {"text": self.text, "file": text} if self.text is not None and self.file is not None else None
+        with output.live or contextlib.nullcontext():
+            return await app.run(
+                chosen,
+                both or text,
+                session=self.session,
+                role=self.role,
+                principal=self.user,
+                on_event=output.listener(),
+                record=self.record,
+            )
 
-    def _said(self) -> str:
+    def _read(self, limit: int) -> str:
         if self.answer is not None:
             return self.answer
-        return read_file(self.file, self.limit) if self.file is not None else _read_text(self.text, self.limit)
+        return read_file(self.file, limit) if self.file is not None else _read_text(self.text, limit)
 
 
-def _print_event(event: Event) -> None:
-    print_json(event)
+def each(listeners: Sequence[Listener]) -> Listener:
+    """Return a listener that calls all of these."""
+
+    def listen(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return listen
 
 
 def _refused(agent: str, session: str | None, error: InterlockError) -> dict[str, Any]:
-    """Describe a turn that was not taken, in the shape of one that was."""
+    """Describe a refused input in the form of a result."""
     fault = {"code": error.code, "message": error.message, "node": None}
     nothing: dict[str, Any] = {"turn": None, "output": None, "path": [], "state": {}, "metadata": {}, "usage": asdict(TurnUsage())}
     return {"agent": agent, "session": session, "status": "error", "error": fault, **nothing}
 
 
-def show_result(result: TurnResult, live: Live | None = None) -> None:
-    """Show a result to a person who has seen the turn `live`, or only its output to a pipe. What it has ended is shown first."""
+def show_result(result: TurnResult, live: Live | None = None, *, agent: str = "", options: Sequence[str] = ()) -> None:
+    """Print a result: on a terminal what `live` has not shown yet, with the path; to a pipe the output alone.
+
+    `agent` and `options` are the arguments of the command line, for the command that answers a question.
+    """
     if result.metadata.get("ended"):
-        print_error(f"The open question is given up: {safe(result.metadata['ended'])}")
+        print_error(f"The earlier question was not answered: {safe(result.metadata['ended'])}")
+    lines = list(options_of(result))
+    if result.status == "waiting":
+        lines += answer_commands(agent or result.agent, result.session, result.metadata["waiting"], options)
     if not is_terminal():
         if result.error is not None:
-            print_error(f"{result.error.code}: {safe(result.error.message)}")
+            print_error(error_line(result.error))
         print_line(safe(output_of(result)))
-        for line in options_of(result):
+        for line in lines:
             print_line(safe(line))
         return
     screen = console()
     (live or Live(screen)).show(result)
-    for line in options_of(result):
-        screen.print(Text(safe(line)))
+    for line in lines:
+        # A command that is wrapped by the terminal, and not by us, can be copied.
+        screen.print(Text(safe(line)), soft_wrap=True)
     screen.print(Text(as_path(result.path), style="dim"))
 
 
@@ -156,11 +222,11 @@ def _has_no_input() -> bool:
 
 
 def _read_text(text: str | None, limit: int) -> str:
-    """Take the text from the command line, or from standard input, never more of it than may come in."""
+    """Return the text of the command line, or of standard input up to the limit."""
     if text is not None:
         return text
     if _has_no_input():
-        raise InputEmpty("Say something: pass TEXT, or send it to standard input.")
+        raise InputEmpty("There is no input. Fix: pass TEXT, or send it to standard input.")
     try:
         raw = sys.stdin.buffer.read(limit + 1)
     except OSError as error:
@@ -174,8 +240,9 @@ def _read_text(text: str | None, limit: int) -> str:
 
 
 def read_file(file: Path, limit: int) -> str:
-    """Make a data URI of a file, never of more than may come in, and never of what is no file: reading a pipe may not end."""
-    most = limit * 3 // 4  # base64 makes four characters of three bytes
+    """Return a file as a data URI. Raises an InputError for a file over the limit, and for a pipe, which may never end."""
+    # Base64 makes four characters of three bytes.
+    most = limit * 3 // 4
     try:
         with open(file, "rb", opener=_without_waiting) as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
@@ -191,13 +258,14 @@ def read_file(file: Path, limit: int) -> str:
 
 
 def _without_waiting(file: str, flags: int) -> int:
-    """Open a file; a pipe that nobody writes to is opened too instead of waited for."""
+    """Open a file without waiting for the writer of a pipe."""
     return os.open(file, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _media_type(file: Path, content: bytes) -> str:
-    """Go by the name where it says something, or by the bytes."""
-    named = mimetypes.MimeTypes().guess_type(file.name)[0] or _UNNAMED  # not by what this machine has in /etc/mime.types
+    """Return the media type by the name of a file, else by its content."""
+    # A new instance does not read /etc/mime.types, which differs between machines.
+    named = mimetypes.MimeTypes().guess_type(file.name)[0] or _UNNAMED
     if named.startswith(("image/", "audio/", "text/")):
         return named
     seen = sniff(content)

@@ -1,29 +1,42 @@
-"""What a person, a pipe or a program sees."""
+"""Output of the commands: to a terminal, to a pipe, or as JSON."""
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from interlock.errors import InterlockError
-from interlock.runtime.observe import printable as safe
+from interlock.logs import printable as safe
 
-__all__ = ["as_path", "console", "fail", "folded", "is_terminal", "print_error", "print_json", "print_line", "safe"]
+__all__ = ["as_path", "console", "fail", "folded", "is_terminal", "print_error", "print_json", "print_line", "program", "safe"]
 
 
 def console() -> Console:
-    """Make a console on standard output: colours on a terminal, none in a pipe."""
+    """Return a console on standard output, with colours on a terminal only."""
     return Console(highlight=False)
 
 
 def is_terminal() -> bool:
-    """Tell whether a person is looking."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
+
+
+def program() -> str:
+    """Return how to call this program from here: by its name if that is on the PATH, else by its file."""
+    called, found = Path(sys.argv[0]), shutil.which("interlock")
+    if called.name != "interlock" or not called.is_file() or (found is not None and called.samefile(found)):
+        return "interlock"
+    relative = os.path.relpath(called)
+    return shlex.quote(str(called.absolute()) if relative.startswith("..") else relative)
 
 
 def print_line(line: str) -> None:
@@ -38,7 +51,7 @@ def print_error(line: str) -> None:
 
 
 def as_path(path: Sequence[str]) -> str:
-    """Write the nodes of a turn in a line, those of a graph inside a node in parentheses behind it."""
+    """Write the path of a turn in a line. The nodes of a subgraph follow their node in parentheses."""
     text, depth = "", 0
     for name in path:
         inside = name.count("/")
@@ -54,7 +67,7 @@ def as_path(path: Sequence[str]) -> str:
 
 
 def folded(path: Sequence[str]) -> list[str]:
-    """Write once what a turn went through several times in a row: `[a`, `b] x 7`. Paths into other graphs stay as they are."""
+    """Shorten a path: a part that is repeated several times becomes `[a`, `b] x 7`. A path with subgraphs stays as it is."""
     steps: list[str] = []
     at = 0
     while at < len(path):
@@ -69,7 +82,7 @@ def folded(path: Sequence[str]) -> list[str]:
 
 
 def _run(path: Sequence[str], at: int) -> tuple[int, int]:
-    """Find the shortest part of a path that repeats itself at once, and how often; a step by itself where none does."""
+    """Return the length of the shortest part that is repeated from here, and how often; (1, 1) where none is."""
     for size in range(1, (len(path) - at) // 2 + 1):
         part, times = path[at : at + size], 1
         while path[at + size * times : at + size * (times + 1)] == part:
@@ -80,13 +93,13 @@ def _run(path: Sequence[str], at: int) -> tuple[int, int]:
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a value as JSON, in ASCII where the locale has no more."""
+    """Print a value as JSON, in ASCII unless the output is UTF-8."""
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     print_line(json.dumps(value, ensure_ascii=not unicode, indent=indent))
 
 
 def fail(error: InterlockError) -> None:
-    """Print an error to standard error: what went wrong, and its code."""
+    """Print an error with its code to standard error."""
     if sys.stderr.isatty():
         Console(stderr=True, highlight=False).print(Text.assemble((f"{error.code}: ", "bold red"), safe(error.message)))
     else:

@@ -8,13 +8,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from interlock.adapters.drawing import draw
 from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import AgentArgument, find
 from interlock.contract import Graph
 from interlock.contract.render import COLUMNS, as_data, cells, markdown, mermaid
 from interlock.contract.type_hints import format_type
+from interlock.drawing import draw
 
 __all__ = ["show"]
 
@@ -25,10 +25,13 @@ def show(
     as_mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
     as_svg: Annotated[bool, typer.Option("--svg", help="Print a picture as SVG.")] = False,
 ) -> None:
-    """Show an agent's contracts: what each node reads, uses, writes, where it leads, and what it may not do."""
+    """Show the contracts of an agent.
+
+    For each node: what it reads, uses and writes, which node follows on which outcome, and what it must not do.
+    """
     found = find(agent)
     if as_json:
-        print_json({"agent": found.name, "graphs": [as_data(graph) for graph in found.graphs]}, indent=2)
+        print_json({"agent": found.name, "speaks": list(found.speakers), "graphs": [as_data(graph) for graph in found.graphs]}, indent=2)
         return
     if as_svg:
         print_line(draw(found.graphs, behind=found.subgraphs).rstrip())
@@ -43,17 +46,19 @@ def show(
         else:
             print_line(f"# {graph.name}\n\n{markdown(graph).rstrip()}")
     if found.subgraphs and not as_mermaid:
-        _show_behind(found)
+        _show_subgraphs(found)
+    if found.speakers and not as_mermaid:
+        print_line(f"\n{'' if is_terminal() else '# '}speaks to the user: {', '.join(found.speakers)}")
 
 
-def _show_behind(agent: Agent) -> None:
-    """List the capabilities behind which a graph stands."""
+def _show_subgraphs(agent: Agent) -> None:
+    """List the capabilities that are provided by graphs."""
     lines = [(capability.__name__, repr(subgraph)) for capability, subgraph in agent.subgraphs.items()]
     if not is_terminal():
-        print_line("\n# graphs behind capabilities\n")
+        print_line("\n# capabilities provided by graphs\n")
         print_line("\n".join(f"- `{capability}`: {behind}" for capability, behind in lines))
         return
-    console().print("\n[bold]graphs behind capabilities[/]")
+    console().print("\n[bold]capabilities provided by graphs[/]")
     behind = _grid()
     for line in lines:
         behind.add_row(f"  {line[0]}", escape(line[1]))
@@ -76,7 +81,7 @@ def _draw(graph: Graph) -> None:
     for name, field in graph.state.fields.items():
         fields.add_row(f"  {name}", escape(format_type(field.hint)), f"[dim]{', '.join(label.name for label in field.labels)}[/]")
     screen.print(fields)
-    screen.print("\n[dim]field?: only whether it has a value. branch: it has one way on, whatever it finds.[/]")
+    screen.print("\n[dim]field?: the node reads only whether the field has a value. branch: all outcomes lead to the same node.[/]")
 
 
 def _grid() -> Table:

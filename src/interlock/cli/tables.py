@@ -16,18 +16,20 @@ Side: TypeAlias = Literal["left", "center", "right"]
 _CELLS = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r":?-+:?")
 _NUMBER = re.compile(r"[-+\u2212]?[€$£]?(?:\d[\d,]*(?:\.\d+)?|\.\d+) ?(?:%|[€$£]|[A-Z]{3})?")
-_LEAST = 2  # lines of a table: its head, and the rule below it
+_LEAST = 2
+"""Lines of a table: the header and the rule below it."""
 _BETWEEN = "   "
-_NARROWEST = 12  # columns of the screen that a text may be folded into
+_NARROWEST = 12
+"""The smallest width of a column whose texts are folded."""
 
 
 def is_table(lines: Sequence[str]) -> bool:
-    """Tell whether these lines, all of which begin with a bar, are a table: the second is the rule below its head."""
+    """Return whether lines that begin with a bar are a table: the second line is the rule below the header."""
     return len(lines) >= _LEAST and all(_RULE.fullmatch(cell) for cell in _cells(lines[1]))
 
 
 def drawn(lines: Sequence[str], *, width: int, height: int, rule: str = "─") -> list[str]:
-    """Draw a table. What is too wide to be read becomes a list of its rows; what is longer than the screen has its head below it, too."""
+    """Lay out a table. One that is too wide becomes a list of its rows; one that is longer than the screen repeats its header."""
     found = [_cells(line) for line in lines]
     count = max(map(len, found))
     head, marks, *rows = ([*cells, *[""] * (count - len(cells))] for cells in found)
@@ -44,7 +46,7 @@ def drawn(lines: Sequence[str], *, width: int, height: int, rule: str = "─") -
 
 
 def _cells(line: str) -> list[str]:
-    """Take a line of a table apart: what stands between bars, of which there is one at its beginning and perhaps one at its end."""
+    """Split a line of a table into its cells. The line begins with a bar and may end with one."""
     cells = _CELLS.split(line.strip())[1:]
     if len(cells) > 1 and not cells[-1]:
         cells.pop()
@@ -52,11 +54,12 @@ def _cells(line: str) -> list[str]:
 
 
 def _widths(columns: Sequence[Sequence[str]], are_numbers: Sequence[bool], room: int) -> list[int] | None:
-    """Give every column what it needs, or take from the widest until all of them fit; None where that cannot be."""
+    """Return the widths of the columns, narrowing the widest ones until all fit, or None if they cannot fit."""
     needed = [max(1, *map(cell_len, column)) for column in columns]
     least = [min(need, _NARROWEST) for need in needed]
     for index, (_, *cells) in enumerate(columns):
-        if are_numbers[index]:  # of which none is folded
+        # Numbers are not folded.
+        if are_numbers[index]:
             least[index] = max(least[index], *map(cell_len, cells))
     if sum(least) > room:
         return None
@@ -68,7 +71,7 @@ def _widths(columns: Sequence[Sequence[str]], are_numbers: Sequence[bool], room:
 
 
 def _side(mark: str, *, is_number: bool) -> Side:
-    """Go by the colons of the rule, or by what the cells have."""
+    """Return the alignment of a column: by the colons of the rule, else right for numbers."""
     match mark[:1] == ":", mark[-1:] == ":":
         case True, True:
             return "center"
@@ -81,7 +84,7 @@ def _side(mark: str, *, is_number: bool) -> Side:
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], sides: Sequence[Side]) -> Iterator[str]:
-    """Write a row in as many lines as its longest cell takes."""
+    """Yield the lines of a row, as many as its longest cell has."""
     for parts in zip_longest(*map(_folded, cells, widths), fillvalue=""):
         yield _BETWEEN.join(map(_placed, parts, widths, sides)).rstrip()
 
@@ -93,7 +96,7 @@ def _placed(text: str, width: int, side: Side) -> str:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Break a text between its words, and in them where one does not fit."""
+    """Wrap a text between words, and inside a word that is too long."""
     if cell_len(text) <= width:
         return [text]
     lines = [""]
@@ -106,7 +109,7 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def _records(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """List rows below one another, each cell on a line with the name of its column. A name is folded before a number is."""
+    """Yield rows as a list: each cell on a line with the name of its column. A name is folded before a number is."""
     numbers = max((cell_len(cell) for row in rows for cell in row if _NUMBER.fullmatch(cell)), default=0)
     names = min(max(map(cell_len, head)), width // 2, max(width - numbers - len(_BETWEEN), width // 4))
     widths = [max(1, names), max(1, width - names - len(_BETWEEN))]

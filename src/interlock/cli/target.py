@@ -1,4 +1,4 @@
-"""What a command is about: an agent by its name, or an agent or a graph of your own as MODULE:NAME; and the options that say how."""
+"""The agent that a command is about, by its name or as MODULE:NAME, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -16,24 +16,29 @@ import typer
 
 from interlock.agent import Agent
 from interlock.app import Interlock
+from interlock.cli.screen import safe
 from interlock.contract import Graph
 from interlock.discovery import AGENTS, agent_of, load_agent
 from interlock.engine import ENGINES
 from interlock.errors import AgentUnknown, ContractError, InterlockError
-from interlock.runtime.observe import configure_logging
+from interlock.logs import configure_logging
 from interlock.settings import read_settings
 
 __all__ = [
-    "INTRODUCED",
     "AgentArgument",
     "EngineOption",
     "GrantsOption",
     "ModelOption",
-    "agent_names",
+    "RoleOption",
+    "SessionOption",
+    "UserOption",
+    "YesOption",
+    "check_user",
     "closing",
+    "confirm",
     "find",
     "find_all",
-    "find_introduced",
+    "given_options",
     "load",
     "open_app",
     "own",
@@ -42,13 +47,11 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-INTRODUCED = ("sam", "desk", "analyst", "gateway", "puntini")
-"""The agents that come with Interlock, in the order in which the documentation introduces them."""
 MODELS = ("offline", "stub", "local", "scripted:", "openai:")
 
 
 def starting_with(*known: str) -> Callable[[str], list[str]]:
-    """Complete a word of the command line to one of these."""
+    """Return a completion that suggests these words."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in known if word.startswith(incomplete)]
@@ -56,39 +59,67 @@ def starting_with(*known: str) -> Callable[[str], list[str]]:
     return complete
 
 
-AgentArgument = Annotated[str, typer.Argument(help="An agent, or one of your own as MODULE:NAME.", autocompletion=starting_with(*AGENTS))]
+AgentArgument = Annotated[
+    str, typer.Argument(help="The name of an agent, or MODULE:NAME for an agent of your own.", autocompletion=starting_with(*AGENTS))
+]
 ModelOption = Annotated[
     str | None,
-    typer.Option(help="Who answers: offline, stub, local, scripted:FILE or provider:name.", autocompletion=starting_with(*MODELS)),
+    typer.Option(help="The model: offline, stub, local, scripted:FILE or provider:name.", autocompletion=starting_with(*MODELS)),
 ]
-EngineOption = Annotated[str | None, typer.Option(help="Who walks the rows: langgraph or direct.", autocompletion=starting_with(*ENGINES))]
-GrantsOption = Annotated[str | None, typer.Option(help="For one of your own: a mapping of capabilities to adapters, as MODULE:NAME.")]
+EngineOption = Annotated[str | None, typer.Option(help="The engine: langgraph or direct.", autocompletion=starting_with(*ENGINES))]
+GrantsOption = Annotated[str | None, typer.Option(help="For an agent of your own: a mapping of capabilities to adapters, as MODULE:NAME.")]
+SessionOption = Annotated[str | None, typer.Option(help="The session of the turn; a new one by default.")]
+RoleOption = Annotated[str | None, typer.Option("--as", help="The role of the caller, for an agent with several roles.")]
+UserOption = Annotated[
+    str | None, typer.Option("--user", "--customer", help="Who calls: the value of the agent's identity field, such as the customer's id.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is deleted. Without a terminal, `--yes` is required."""
+    if yes:
+        return
+    if not (sys.stdin is not None and sys.stdin.isatty()):
+        raise typer.BadParameter("This cannot be undone. Fix: add '--yes'.")
+    typer.confirm(safe(question), abort=True)
 
 
 def open_app(grants: str | None = None, **given: Any) -> Interlock:
-    """Make the application of one command, with its log on standard error."""
+    """Create the application of a command, with its log on standard error."""
     app = Interlock(read_settings(**given), grants=None if grants is None else cast("Mapping[type, object]", load(grants, dict)))
     configure_logging(app.settings.log_level, app.redactor)
     return app
 
 
+def given_options(**given: str | None) -> list[str]:
+    """Return the options that were given, as arguments of another command."""
+    return [part for name, value in given.items() if value is not None for part in (f"--{name}", value)]
+
+
+def check_user(agent: str, user: str | None) -> None:
+    """Refuse `--user` for an agent without an identity field, which would ignore it."""
+    if user is not None and find(agent).identity is None:
+        raise typer.BadParameter(f"Agent '{agent}' has no identity field, so '--user' has no effect.")
+
+
 async def closing(app: Interlock, work: Awaitable[T]) -> T:
-    """Do something with an application and release it, also where the process is told to end."""
+    """Await the work and close the application, also on SIGTERM."""
     task = asyncio.current_task()
     if task is not None and threading.current_thread() is threading.main_thread():
-        # With any handler of its own the loop wakes for every signal. Without one, Ctrl-C that comes as it falls asleep waits.
+        # A loop with a signal handler wakes up for every signal. Without one, Ctrl-C may wait until the next event.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with app:
         return await work
 
 
 def target(name: str) -> str | Graph | Agent:
-    """Return what to run: the name of an agent, or an agent or a graph of your own."""
+    """Return the argument of `Interlock.run`: the name of an installed agent, or the object at MODULE:NAME."""
     return own(name) if ":" in name else name
 
 
 def own(name: str) -> Graph | Agent:
-    """Load an agent or a graph of your own."""
+    """Load an Agent or a Graph from MODULE:NAME."""
     found = load(name, object)
     if not isinstance(found, Graph | Agent):
         raise AgentUnknown(f"'{name}' is a {type(found).__name__}, not an Agent or a Graph.")
@@ -96,12 +127,13 @@ def own(name: str) -> Graph | Agent:
 
 
 def find(name: str) -> Agent:
-    """Find an agent, one graph of an agent, or what is one in a module that can be imported from here."""
+    """Return an agent: an installed one by its name or by the name of one of its graphs, or the one at MODULE:NAME."""
     if ":" in name:
         found = own(name)
         return found if isinstance(found, Agent) else agent_of(found)
-    for known in agent_names() if name not in AGENTS else ():
-        with suppress(InterlockError):  # an agent that cannot be loaded has no graphs
+    for known in AGENTS if name not in AGENTS else ():
+        # An agent that cannot be loaded has no graphs.
+        with suppress(InterlockError):
             for graph in (agent := load_agent(known)).graphs:
                 if graph.name == name:
                     return replace(agent, graphs=(graph,), subgraphs={}, invariants=())
@@ -124,16 +156,6 @@ def load(name: str, kind: type[T]) -> T:
     return found
 
 
-def agent_names() -> list[str]:
-    """List the names of the installed agents: first those that come with Interlock, then the others by the alphabet."""
-    return sorted(AGENTS, key=lambda name: (INTRODUCED.index(name) if name in INTRODUCED else len(INTRODUCED), name))
-
-
-def find_introduced() -> list[Agent]:
-    """Load the agents that come with Interlock."""
-    return [load_agent(name) for name in INTRODUCED]
-
-
 def find_all(name: str | None) -> list[Agent]:
-    """Find one agent, or all that are installed."""
-    return [load_agent(known) for known in agent_names()] if name is None else [find(name)]
+    """Return one agent, or all installed agents."""
+    return [load_agent(known) for known in AGENTS] if name is None else [find(name)]

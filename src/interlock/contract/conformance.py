@@ -27,7 +27,7 @@ def differences(graph: Graph, document: Document) -> list[str]:
             "must not": set(graph.may_not(name)),
         }
         for duty, allowed in rows.items():
-            found += _both_ways(f"node '{name}', '{duty}':", allowed, document.duties[name].cells[duty])
+            found += _both_ways(f"node '{name}', '{duty}':", allowed, document.duties[name][duty])
     return found
 
 

@@ -11,10 +11,14 @@ import itertools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from interlock.errors import DocumentInvalid
 
 __all__ = ["Document", "Duties", "Edge", "read_document"]
+
+Duties: TypeAlias = dict[str, frozenset[str]]
+"""A row of the table: the names in its cells, by column."""
 
 DUTY_COLUMNS = ("may read", "may write", "may use", "must not")
 _START, _END = ("START", "__start__"), ("END", "__end__")
@@ -43,13 +47,6 @@ class Edge:
 
     def __str__(self) -> str:
         return f"{self.source} -{f' {self.outcome} -' if self.outcome else ''}> {self.target}"
-
-
-@dataclass(frozen=True)
-class Duties:
-    """A row of the table: its cells by column."""
-
-    cells: dict[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -178,6 +175,5 @@ def _duties(header: list[str], rows: list[list[str]]) -> dict[str, Duties]:
             raise DocumentInvalid(f"The line '{' | '.join(row)}' of the table needs {len(header)} cells and one node in backticks.")
         if names[0] in duties:
             raise DocumentInvalid(f"The table has two lines for node '{names[0]}'.")
-        cells = {column: frozenset(_CODE.findall(row[header.index(column)])) for column in DUTY_COLUMNS}
-        duties[names[0]] = Duties(cells)
+        duties[names[0]] = {column: frozenset(_CODE.findall(row[header.index(column)])) for column in DUTY_COLUMNS}
     return duties

@@ -33,6 +33,7 @@ class End(enum.Enum):
 
 
 END: Final = End.END
+"""The target of an outcome that ends the graph."""
 O = TypeVar("O", bound=Outcome)  # noqa: E741 - short for an outcome, as T is for a type
 Target: TypeAlias = Callable[..., Awaitable[Outcome]] | End
 
@@ -165,13 +166,13 @@ class Node:
     def targets(self) -> tuple[str | None, ...]:
         return tuple(dict.fromkeys(transition.target for transition in self.transitions))
 
-    def read(self, state: Mapping[str, Any]) -> tuple[Any, ...]:
+    def read(self, state: Mapping[str, Any]) -> list[Any]:
         """Return the node's positional arguments. Raises ContractViolation for a field that has no value."""
         arguments: list[Any] = []
         for name, convert, read in self._fetches:
             value = state[name] if name in state else read.initial_value()
             arguments.append(value if convert is None else convert(value))
-        return tuple(arguments)
+        return arguments
 
     def validate_outcome(self, outcome: object) -> StepResult:
         """Validate what the node returned; return the transition and the update of the state.

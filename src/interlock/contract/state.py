@@ -9,12 +9,11 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, TypeAlias, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from typing_extensions import is_typeddict
 
 from interlock.contract.copying import copied_by_validation, deep_copy
 from interlock.contract.labels import Label, is_secret
@@ -155,46 +154,42 @@ class Field:
 
 def read_fields(state: type[Any]) -> tuple[dict[str, Field], dict[str, str]]:
     """Return the fields of a state class, and the annotations that do not resolve with the reasons."""
-    found = resolve_hints(state)
-    models: dict[str, FieldInfo] = getattr(state, "model_fields", {}) if issubclass(state, BaseModel) else {}
+    found, defaults = resolve_hints(state), _defaults(state)
+    models: dict[str, FieldInfo] = state.model_fields if issubclass(state, BaseModel) else {}
     fields: dict[str, Field] = {}
     for name, annotation in found.resolved.items():
         if name.startswith("_"):
             continue
         hint, metadata = unwrap_annotated(annotation)
-        info = models.get(name)
-        if info is not None:
-            metadata = (*(item for item in metadata if not isinstance(item, FieldInfo)), *_new(info.metadata, metadata))
+        if name in models:
+            # Constraints can be part of the annotation or of the default value `Field(...)`; pydantic has collected both.
+            own = tuple(item for item in metadata if not isinstance(item, FieldInfo))
+            metadata = (*own, *(item for item in models[name].metadata if item not in metadata))
         reducers = tuple(item for item in metadata if callable(item) and not inspect.isclass(item))
-        fields[name] = Field(name, hint, metadata, _default(state, name, info), reducers)
+        fields[name] = Field(name, hint, metadata, defaults.get(name), reducers)
     return fields, found.failed
 
 
 def strays(state: type[Any], names: Iterable[str]) -> set[str]:
     """Return the annotations of a dataclass that are not fields of it."""
-    if is_typeddict(state) or not dataclasses.is_dataclass(state):
-        return set()
-    return set(names) - {field.name for field in dataclasses.fields(state)}
+    return set(names) - {field.name for field in dataclasses.fields(state)} if dataclasses.is_dataclass(state) else set()
 
 
-def _new(items: list[Any], known: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(item for item in items if item not in known)
+def _defaults(state: type[Any]) -> dict[str, Factory]:
+    """Return a function for each field with a default that makes a new copy of it."""
+    if issubclass(state, BaseModel):
+        return {name: partial(_model_default, info) for name, info in state.model_fields.items() if not info.is_required()}
+    found: dict[str, Factory] = {}
+    for field in dataclasses.fields(state) if dataclasses.is_dataclass(state) else ():
+        if field.default_factory is not dataclasses.MISSING:
+            found[field.name] = field.default_factory
+        elif field.default is not dataclasses.MISSING:
+            found[field.name] = partial(deep_copy, field.default)
+    return found
 
 
-def _default(state: type[Any], name: str, info: FieldInfo | None) -> Factory | None:
-    if info is not None:
-        return None if info.is_required() else lambda: deep_copy(info.get_default(call_default_factory=True, validated_data={}))
-    if is_typeddict(state) or not dataclasses.is_dataclass(state):
-        return None
-    declared = next((field for field in dataclasses.fields(state) if field.name == name), None)
-    if declared is None:
-        return None
-    if declared.default_factory is not dataclasses.MISSING:
-        return cast("Factory", declared.default_factory)
-    if declared.default is not dataclasses.MISSING:
-        default = declared.default
-        return lambda: deep_copy(default)
-    return None
+def _model_default(info: FieldInfo) -> Any:
+    return deep_copy(info.get_default(call_default_factory=True, validated_data={}))
 
 
 class State:

@@ -1,4 +1,4 @@
-"""Who walks the rows. An engine compiles a Graph; the runtime hands it a step and gets the final state back."""
+"""Engines: each compiles a Graph and runs its nodes from the entry to END. The runtime passes in how one node is run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ EngineName = Literal["langgraph", "direct"]
 ENGINES: tuple[EngineName, ...] = ("langgraph", "direct")
 
 RunNode: TypeAlias = Callable[[Node, Mapping[str, Any]], Awaitable[StepResult]]
-"""Run one node on the state: the runtime's side of a turn. It holds the node to its contract."""
+"""Run one node on the state and validate its outcome. The runtime provides this function."""
 
 
 class Compiled(Protocol):
-    """A graph that an engine can walk."""
+    """A graph that an engine can run."""
 
-    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
-        """Go from the entry to END, one node at a time, and return the final state. What is kept of earlier turns is there first."""
+    async def run(self, given: Values, run_node: RunNode, persisted: Values | None = None) -> Values:
+        """Run the nodes from the entry to END and return the final state. It starts with the persisted fields, then the input."""
         ...

@@ -1,12 +1,12 @@
-"""What LangChain and LangGraph find without being handed it, and how a turn is kept apart from it.
+"""What LangChain and LangGraph find without being passed it, and how a turn is isolated from it.
 
 Two things are ambient. One is the config by which get_config(), get_store(), get_runtime() and the like find everything:
-hiding it is a guard against mistakes, not a sandbox. The other is callback handlers that nobody passed: a LangSmith tracer
-because of an environment variable, the console in debug mode, a handler that a library registered for the whole process.
-They would see every value before secrets are taken out of it.
+hiding it is a guard against mistakes, not a sandbox. The other is callback handlers that the caller did not pass: a LangSmith
+tracer because of an environment variable, the console in debug mode, a handler that a library registered for the whole process.
+They would see every value before it is redacted.
 
 LangChain adds such handlers in `CallbackManager.configure` and has no switch for most of them. So `configure` is wrapped,
-once; what the wrapper does depends on a context variable, and where that is not set it does nothing.
+once. What the wrapper does depends on a context variable, and where that is not set it does nothing.
 """
 
 from __future__ import annotations
@@ -14,55 +14,62 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-__all__ = ["Treatment", "alone", "treating"]
+__all__ = ["ManagerHook", "alone", "manager_hook"]
 
-Treatment: TypeAlias = Callable[[Any], None]
-"""Is called with every callback manager that LangChain makes, and may change its handlers."""
+ManagerHook: TypeAlias = Callable[[Any], None]
+"""Is called with every callback manager that LangChain creates, and may change its handlers."""
 
 _CONFIG = "langchain_core.runnables.config"
 _MANAGERS = "langchain_core.callbacks.manager"
 _LANGSMITH = "langsmith.run_helpers"
 
 
-def _no_others(_manager: Any) -> None:
-    """Stand for a context in which no handler is called but those that are passed."""
+def _passed_only(_manager: Any) -> None:
+    """Mark a context in which only those handlers are called that were passed."""
 
 
-_treatment: ContextVar[Treatment | None] = ContextVar("interlock_callbacks", default=None)
+_hook: ContextVar[ManagerHook | None] = ContextVar("interlock_callbacks", default=None)
 
 
 @contextmanager
 def alone() -> Generator[None]:
-    """Run something without LangChain's ambient config, and without any callback handler that it does not pass itself.
+    """Run a block without LangChain's ambient config, and without callback handlers that the block does not pass itself.
 
     Where LangChain is not loaded there is nothing to hide, and no need to load it.
     """
-    with ExitStack() as undone:
-        config = sys.modules.get(_CONFIG)
-        if config is not None and config.var_child_runnable_config.get() is not None:
-            undone.callback(config.var_child_runnable_config.reset, config.var_child_runnable_config.set(None))
-        if _treatment.get() is not _no_others:
-            undone.enter_context(treating(_no_others))
-            langsmith = sys.modules.get(_LANGSMITH)
-            if langsmith is not None:  # whose decorators trace without LangChain's callbacks
-                undone.enter_context(langsmith.tracing_context(enabled=False))
-        _wrap_managers()
-        yield
+    _wrap_managers()
+    loaded = sys.modules.get(_CONFIG)
+    config: ContextVar[Any] | None = loaded and loaded.var_child_runnable_config
+    config_token = None if config is None else config.set(None)
+    hook_token = None if _hook.get() is _passed_only else _hook.set(_passed_only)
+    langsmith = None if hook_token is None else sys.modules.get(_LANGSMITH)
+    try:
+        if langsmith is None:
+            yield
+        else:
+            # LangSmith's decorators trace without LangChain's callbacks.
+            with langsmith.tracing_context(enabled=False):
+                yield
+    finally:
+        if hook_token is not None:
+            _hook.reset(hook_token)
+        if config is not None and config_token is not None:
+            config.reset(config_token)
 
 
 @contextmanager
-def treating(treatment: Treatment) -> Generator[None]:
-    """Let a function see, and change, every callback manager that LangChain makes; inside `alone` it is not called."""
+def manager_hook(hook: ManagerHook) -> Generator[None]:
+    """Pass every callback manager that LangChain creates to a function. Inside `alone` it is not called."""
     _wrap_managers()
-    token = _treatment.set(_no_others if _treatment.get() is _no_others else treatment)
+    token = _hook.set(_passed_only if _hook.get() is _passed_only else hook)
     try:
         yield
     finally:
-        _treatment.reset(token)
+        _hook.reset(token)
 
 
 def _wrap_managers() -> None:
@@ -77,34 +84,34 @@ def _wrap_managers() -> None:
 
 def _wrapped(configure: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(configure)
-    def treated(kind: Any, *args: Any, **kwargs: Any) -> Any:
-        treatment = _treatment.get()
-        if treatment is _no_others:
-            return _only_passed(kind, *args, **kwargs)
+    def wrapper(kind: Any, *args: Any, **kwargs: Any) -> Any:
+        hook = _hook.get()
+        if hook is _passed_only:
+            return _configure_passed(kind, *args, **kwargs)
         made = configure(kind, *args, **kwargs)
-        if treatment is not None:
-            treatment(made)
+        if hook is not None:
+            hook(made)
         return made
 
-    return treated
+    return wrapper
 
 
-def _only_passed(  # noqa: PLR0917 - LangChain's own parameters
+def _configure_passed(  # noqa: PLR0917 - LangChain's own parameters
     kind: Any,
     inheritable_callbacks: Any = None,
     local_callbacks: Any = None,
-    _verbose: bool = False,  # noqa: FBT001, FBT002 - likewise
+    _verbose: bool = False,  # noqa: FBT001, FBT002 - as above
     inheritable_tags: list[str] | None = None,
     local_tags: list[str] | None = None,
     inheritable_metadata: dict[str, Any] | None = None,
     local_metadata: dict[str, Any] | None = None,
     **_for_tracers: Any,
 ) -> Any:
-    """Make a callback manager as `configure` does, of nothing but what is passed."""
+    """Create a callback manager as `configure` does, but only from what is passed."""
     passed, above = _handlers(inheritable_callbacks), inheritable_callbacks
     is_manager = hasattr(above, "inheritable_handlers")
     made = kind(handlers=[], parent_run_id=above.parent_run_id if is_manager else None)
-    # Set, not passed: libraries that trace everything add themselves to every manager that is made.
+    # Assigned, not passed: libraries that trace everything add themselves to every manager that is created with handlers.
     made.handlers = list(passed)
     made.inheritable_handlers = list(above.inheritable_handlers if is_manager else passed)
     for handler in _handlers(local_callbacks):
@@ -120,5 +127,5 @@ def _only_passed(  # noqa: PLR0917 - LangChain's own parameters
 
 
 def _handlers(callbacks: Any) -> list[Any]:
-    """Return the handlers of what LangChain takes for callbacks: None, a list, or a manager."""
+    """Return the handlers of a callbacks argument, which is None, a list or a manager."""
     return list(getattr(callbacks, "handlers", callbacks) or [])

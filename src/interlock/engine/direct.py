@@ -1,4 +1,4 @@
-"""The direct engine: the rows, walked by a loop."""
+"""The direct engine: a loop over the rows."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["DirectGraph"]
 
 
 class DirectGraph:
-    """A graph that is walked as it is declared."""
+    """Runs a graph as it is declared, without compiling it."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
-        """Go from the entry to END, one node at a time, and return the final state."""
+    async def run(self, given: Values, run_node: RunNode, persisted: Values | None = None) -> Values:
+        """Run the nodes from the entry to END and return the final state."""
         nodes, state = self._graph.nodes, self._graph.state
-        values = state.initial(given, kept)
+        values = state.initial(given, persisted)
         name: str | None = self._graph.entry
         with alone():
             while name is not None:
-                ending, update = await run_node(nodes[name], values)
+                transition, update = await run_node(nodes[name], values)
                 if state.reduced:
                     state.apply(values, update)
                 else:
                     values.update(update)
-                name = ending.target
+                name = transition.target
         return values

@@ -1,52 +1,124 @@
-"""A compiled graph as it is handed out: LangGraph drives it, and what callback handlers see of it has no secrets.
+"""A graph that is exported to a caller: LangGraph runs it without a turn of ours, and callback handlers see no secrets.
 
-Handlers are the caller's own, LangSmith's tracer, the console in debug mode, and what `astream_events` is made of. LangGraph
-hands them the state, what each node reads and writes, and errors. What the caller gets for an answer is not changed.
+What the caller gets as the result is not redacted.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, closing, contextmanager
+import copy
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import aclosing, closing
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, cast
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 from typing_extensions import override
 
-from interlock.engine.ambient import treating
-from interlock.engine.messages import NativeField
+from interlock.contract import Graph
+from interlock.contract.node import Node, StepResult
+from interlock.contract.state import Field
+from interlock.engine.ambient import alone
+from interlock.engine.callback_redaction import Redact, Redaction, current_redaction, redact_values, redacting
+from interlock.engine.checkpointer import SealedCheckpointer
+from interlock.engine.interrupts import Interrupts
+from interlock.engine.langchain_callbacks import Callbacks, StandaloneRun
+from interlock.engine.langgraph import AnyCheckpointer, AnyCompiledGraph, AnyStore, NodeFunction, build_state_graph, to_command
+from interlock.engine.messages import NativeField, Shown, records_of
+from interlock.engine.serializer import ClosedSerializer
+from interlock.engine.threads import begin_turns, channel_of
+from interlock.errors import PersonAwaited
 
-__all__ = ["ExportedGraph", "Redact", "Redaction", "current_redaction"]
-
-
-class Redaction(Protocol):
-    """What is known to be secret in one run of a graph."""
-
-    def redact(self, value: Any) -> Any:
-        """Return a value without secrets. It is of the same kind, and the same object where nothing was in it."""
-        ...
-
-
-Redact = Callable[[], Redaction]
-"""Makes the redaction of a run."""
-
-current_redaction: ContextVar[Redaction | None] = ContextVar("interlock_redaction", default=None)
-"""The redaction of the run that a node is part of."""
+__all__ = ["ExportedGraph", "current_redaction", "export_graph"]
 
 _events_of: ContextVar[tuple[object, Redaction] | None] = ContextVar("interlock_events_of", default=None)
-"""The graph whose run is told as events, and the redaction that these events and the run have in common."""
+"""The graph whose run `astream_events` reports, and the redaction that these events and the run share."""
 
 _END: Any = object()
 
 
+def export_graph(
+    graph: Graph,
+    *,
+    standalone: StandaloneRun,
+    redact: Redact,
+    persisted: Collection[str] = (),
+    native: Mapping[str, NativeField] | None = None,
+    checkpointer: AnyCheckpointer | None = None,
+    store: AnyStore | None = None,
+    fingerprint: str | None = None,
+) -> AnyCompiledGraph:
+    """Compile a graph for a caller. LangGraph runs each node by `standalone`; callback handlers see what `redact` leaves.
+
+    `persisted` are the fields that the next run of a thread starts with. `native` fields are shown to callers as messages.
+    """
+    native = native or {}
+
+    def annotate(field: Field) -> Any:
+        return Annotated[field.hint, channel_of(field, native.get(field.name))]
+
+    def function_of(node: Node) -> NodeFunction:
+        return _run_standalone(graph, node, standalone, native)
+
+    builder = build_state_graph(graph, function_of, annotate, takes=graph.state.takes)
+    if checkpointer is not None:
+        checkpointer = _closed(checkpointer, graph, fingerprint or graph.fingerprint)
+    compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
+    begin_turns(compiled, graph.state.fields, persisted)
+    exported = ExportedGraph(redact=redact, native=native, **vars(compiled))
+    return exported.with_config(recursion_limit=graph.max_steps + 1)
+
+
+def _closed(checkpointer: AnyCheckpointer, graph: Graph, fingerprint: str) -> AnyCheckpointer:
+    """Return the checkpointer restricted to this graph: it creates no other classes and reads no other graph's checkpoints.
+
+    LangGraph's own serializer creates any class that a checkpoint names; a serializer of the caller's own is kept.
+    """
+    if isinstance(checkpointer.serde, JsonPlusSerializer):
+        checkpointer = copy.copy(checkpointer)
+        checkpointer.serde = ClosedSerializer(graph.state.classes, seal=fingerprint)
+    return SealedCheckpointer(checkpointer, graph=graph.name, fingerprint=fingerprint)
+
+
+def _run_standalone(graph: Graph, node: Node, standalone: StandaloneRun, native: Mapping[str, NativeField]) -> NodeFunction:
+    """Return the function that LangGraph calls for a node."""
+
+    async def run(state: Mapping[str, Any], config: RunnableConfig) -> Command[str]:
+        callbacks, interrupts = Callbacks.of(config), Interrupts(config)
+        try:
+            with alone():
+                # A checkpointer may return lists for tuples and dicts for records.
+                read = graph.state.restore({name: records_of(value) for name, value in state.items()})
+                if callbacks is None:
+                    step = await standalone(node, read, None, interrupts)
+                else:
+                    async with callbacks:
+                        step = await standalone(node, read, callbacks.on_event, interrupts)
+                return to_command(_shown(step, native, callbacks))
+        except PersonAwaited:
+            # An adapter may wait for a person by means of its own.
+            if interrupts.raised is None:
+                raise
+        raise interrupts.raised
+
+    return run
+
+
+def _shown(step: StepResult, native: Mapping[str, NativeField], callbacks: Callbacks | None) -> StepResult:
+    """Return the update as callers see it. A message that was streamed has the id that its chunks had."""
+    transition, update = step[0], dict(step[1])
+    for name in native.keys() & update.keys():
+        field, streamed = native[name], None if callbacks is None else callbacks.streamed
+        records = update[name] if streamed is None or field.sign is None else field.sign(update[name], *streamed)
+        update[name] = Shown(field, records)
+    return transition, update
+
+
 class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph whose runs show callback handlers no secrets."""
+    """A compiled graph whose runs show no secrets to callback handlers."""
 
     def __init__(self, *, redact: Redact, native: Mapping[str, NativeField], **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -57,10 +129,11 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def astream_events(self, input: Any, config: Any = None, *, version: Any = "v2", **options: Any) -> Any:
         make = cast("Callable[..., Any]", super().astream_events)
         events = make(input, config, version=version, **options)
-        return events if version == "v3" else self._redacted_events(events)  # the first is the state itself, for the caller
+        # Version 3 yields the state itself, for the caller.
+        return events if version == "v3" else self._redacted_events(events)
 
     async def _redacted_events(self, events: AsyncGenerator[Any, None]) -> AsyncIterator[Any]:
-        """Take secrets out of the events of the whole run too: those LangChain makes of what `astream` gives."""
+        """Redact the events of the whole run too: LangChain makes them from what `astream` yields."""
         redaction = self.redact()
         async with aclosing(events):
             while True:
@@ -72,16 +145,18 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 if event is _END:
                     return
                 data = {"tool": event["name"], **event["data"]} if event["event"] == "on_tool_start" else event["data"]
-                yield {**event, "data": _each(data, redaction.redact)}
+                yield {**event, "data": redact_values(data, redaction.redact)}
 
     @override
     async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
         graph, known = _events_of.get() or (None, None)
         redaction = known if graph is self and known is not None else self.redact()
-        given = admitted(input, self.native)  # before LangGraph keeps anything of it
+        # Parsed before LangGraph stores any of it.
+        given = parse_messages(input, self.native)
         async with aclosing(cast("Any", super().astream(given, config, **options))) as chunks:
             while True:
-                with _redacting(redaction):  # not for longer: what is set in a generator is set for whoever reads it
+                # Not around the `yield`: a context variable that a generator sets is set for its consumer.
+                with redacting(redaction):
                     chunk = await anext(chunks, _END)
                 if chunk is _END:
                     return
@@ -90,10 +165,10 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     @override
     def stream(self, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
         redaction = self.redact()
-        given = admitted(input, self.native)
+        given = parse_messages(input, self.native)
         with closing(cast("Any", super().stream(given, config, **options))) as chunks:
             while True:
-                with _redacting(redaction):
+                with redacting(redaction):
                     chunk = next(chunks, _END)
                 if chunk is _END:
                     return
@@ -101,113 +176,27 @@ class ExportedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     @override
     async def abulk_update_state(self, config: Any, supersteps: Any) -> Any:
-        with _redacting(self.redact()):
-            return await super().abulk_update_state(config, _admitted_updates(supersteps, self.native))
+        with redacting(self.redact()):
+            return await super().abulk_update_state(config, self._parsed_updates(supersteps))
 
     @override
     def bulk_update_state(self, config: Any, supersteps: Any) -> Any:
-        with _redacting(self.redact()):
-            return super().bulk_update_state(config, _admitted_updates(supersteps, self.native))
+        with redacting(self.redact()):
+            return super().bulk_update_state(config, self._parsed_updates(supersteps))
+
+    def _parsed_updates(self, supersteps: Any) -> Any:
+        return [[update._replace(values=parse_messages(update.values, self.native)) for update in step] for step in supersteps]
 
 
-def admitted(given: Any, native: Mapping[str, NativeField]) -> Any:
-    """Read what a caller passes for a field that looks like messages; what a caller may not pass is refused."""
+def parse_messages(given: Any, native: Mapping[str, NativeField]) -> Any:
+    """Parse the fields that a caller passes as messages. Raises InputSchema for a message that callers may not pass."""
     if isinstance(given, Command):
         command = cast("Command[Any]", given)
-        return replace(command, update=admitted(command.update, native)) if isinstance(command.update, Mapping) else command
+        return replace(command, update=parse_messages(command.update, native)) if isinstance(command.update, Mapping) else command
     if not isinstance(given, Mapping):
         return given
-    values = cast("Mapping[str, Any]", given)
-    doors = {name: field.admit for name, field in native.items() if field.admit is not None and name in values}
-    return {**values, **{name: admit(values[name]) for name, admit in doors.items()}} if doors else values
-
-
-def _admitted_updates(supersteps: Any, native: Mapping[str, NativeField]) -> Any:
-    return [[update._replace(values=admitted(update.values, native)) for update in step] for step in supersteps]
-
-
-@contextmanager
-def _redacting(redaction: Redaction) -> Generator[None]:
-    """Let no callback handler that is found or made from here on see a secret."""
-    token = current_redaction.set(redaction)
-    try:
-        with treating(functools.partial(_redact_manager, redaction)):
-            yield
-    finally:
-        current_redaction.reset(token)
-
-
-def _redact_manager(redaction: Redaction, manager: Any) -> None:
-    made: dict[int, Any] = {}
-    for name in ("handlers", "inheritable_handlers"):
-        handlers: list[Any] = getattr(manager, name)
-        setattr(manager, name, [made.setdefault(id(handler), _redacted(handler, redaction)) for handler in handlers])
-
-
-def _redacted(handler: Any, redaction: Redaction) -> Any:
-    """Return a handler that is the same in all but what it gets to see.
-
-    LangGraph looks for handlers by their class, so the class is one that inherits from the handler's own; what the handler
-    remembers is shared with it. LangGraph's own handlers stay: they feed the stream that the caller reads.
-    """
-    kind = cast("type[Any]", type(handler))
-    known: tuple[Redaction, ...] = getattr(kind, "interlock_redactions", ())
-    if kind.__module__.startswith("langgraph.") or redaction in known:
-        return handler
-    if known:  # of a graph that this one is inside
-        kind = kind.__bases__[1]
-    redacting = type(kind.__name__, (_RedactingHandler, kind), {"interlock_redactions": (*known, redaction), "__module__": kind.__module__})
-    made = object.__new__(redacting)
-    made.__dict__ = handler.__dict__
-    return made
-
-
-class _RedactingHandler:
-    """Comes before a handler's own class, and takes secrets out of what its events are called with."""
-
-    interlock_redactions: tuple[Redaction, ...] = ()
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("on_"):
-            return _redacted_event(found, self._shown)
-        return functools.partial(_tap, found, self._shown) if name == "tap_output_aiter" else found
-
-    def _shown(self, value: Any) -> Any:
-        for redaction in self.interlock_redactions:
-            value = redaction.redact(value)
-        return value
-
-
-def _redacted_event(event: Callable[..., Any], shown: Callable[[Any], Any]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(event):
-
-        async def hear_later(*args: Any, **kwargs: Any) -> Any:
-            return await event(*shown(args), **_each(kwargs, shown))
-
-        return hear_later
-
-    def hear(*args: Any, **kwargs: Any) -> Any:
-        return event(*shown(args), **_each(kwargs, shown))
-
-    return hear
-
-
-def _each(named: Mapping[str, Any], shown: Callable[[Any], Any]) -> dict[str, Any]:
-    """Take secrets out of each value; the names are LangChain's own, and say nothing of the state's fields."""
-    return {name: shown(value) for name, value in named.items()}
-
-
-async def _tap(
-    tap: Callable[..., AsyncIterator[Any]], shown: Callable[[Any], Any], run_id: Any, output: AsyncIterator[Any]
-) -> AsyncIterator[Any]:
-    """Let a handler listen to what a node gives, and pass that on as it is."""
-    passing: deque[Any] = deque()
-
-    async def listened() -> AsyncIterator[Any]:
-        async for chunk in output:
-            passing.append(chunk)
-            yield shown(chunk)
-
-    async for _ in tap(run_id, listened()):
-        yield passing.popleft()
+    values = dict(cast("Mapping[str, Any]", given))
+    for name in native.keys() & values.keys():
+        if (admit := native[name].admit) is not None:
+            values[name] = admit(values[name])
+    return values

@@ -1,7 +1,8 @@
-"""A person's answer by way of LangGraph's `interrupt()`, where LangGraph drives a graph.
+"""Questions to a person through LangGraph's `interrupt()`, where LangGraph runs an exported graph.
 
-LangGraph runs an interrupted node again from its start. So what the node's calls returned before the pause is stored beside the
-checkpoint, as writes of a task that LangGraph does not know and leaves alone; the node gets it from there and makes no call twice.
+LangGraph runs an interrupted node again from its start. So the results of the calls that the node made before the interrupt are
+stored beside the checkpoint, as writes of a task that LangGraph does not know and ignores. The node's next run gets them from there
+and repeats no call.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ _CALLS = "interlock_calls"
 
 
 class Interrupts:
-    """The questions that one run of a node puts to a person."""
+    """The questions that one run of a node asks a person."""
 
     def __init__(self, config: RunnableConfig) -> None:
         self._settings = cast("dict[str, Any]", config.get("configurable"))
-        self._context = contextvars.copy_context()  # in which LangGraph finds its config, from before it is hidden from the node
+        # Taken before LangGraph's config is hidden from the node: `interrupt` needs it.
+        self._context = contextvars.copy_context()
         self._known = 0
         self.raised: GraphInterrupt | None = None
-        """What LangGraph has to be told when the node ends without an answer."""
+        """What is raised to LangGraph when the node ends without an answer."""
 
     def ask(self, asked: dict[str, Any], schema: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the answer, or nothing where it has not come yet. `schema` is the JSON schema of an answer."""
+        """Return the answer, or an empty tuple where it has not come yet. `schema` is the JSON schema of an answer."""
         try:
             return (self._context.run(interrupt, {**asked, "schema": schema}, response_schema=schema),)
         except GraphInterrupt as raised:
@@ -44,17 +46,17 @@ class Interrupts:
         if self._saver is None:
             return []
         found = await self._saver.aget_tuple(self._checkpoint)
-        kept = [value for _, channel, value in (found.pending_writes if found else None) or () if channel == _CALLS]
-        own = sorted((one for one in kept if one["task"] == self._task), key=lambda one: one["first"])
+        stored = [value for _, channel, value in (found.pending_writes if found else None) or () if channel == _CALLS]
+        own = sorted((one for one in stored if one["task"] == self._task), key=lambda one: one["first"])
         calls = [call for one in own for call in one["calls"]]
         self._known = len(calls)
         return calls
 
     async def save(self, calls: list[dict[str, Any]]) -> None:
-        """Keep the calls that this node has made since, until it runs again."""
+        """Store the calls that this node has made since, for its next run."""
         if self._saver is None or not calls:
             return
-        # An id of its own for each pause: checkpointers ignore a second write of the same task.
+        # Each pause has an id of its own, because checkpointers ignore a second write of the same task.
         task = str(uuid5(NAMESPACE_OID, f"{self._task} {self._known}"))
         await self._saver.aput_writes(self._checkpoint, [(_CALLS, {"task": self._task, "first": self._known, "calls": calls})], task)
 

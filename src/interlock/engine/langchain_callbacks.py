@@ -1,7 +1,7 @@
-"""What happens inside a node, told to LangChain's callbacks: LangGraph's own streams are made of them.
+"""Forwards the events of capability calls inside a node to LangChain's callbacks, from which LangGraph makes its streams.
 
-Where LangGraph alone drives, its callbacks know the nodes and nothing of the calls inside them. The events of these calls
-are passed on, as they are: what was taken out of them is not found again here. Nodes have callbacks of LangGraph's own.
+Where LangGraph runs an exported graph, it calls the callbacks for nodes itself, and knows nothing of the calls inside them. Events
+are forwarded as they were emitted, so they are redacted already.
 """
 
 from __future__ import annotations
@@ -23,36 +23,39 @@ from langchain_core.runnables.config import get_async_callback_manager_for_confi
 
 from interlock.contract.node import Node, StepResult
 from interlock.engine.interrupts import Interrupts
-from interlock.errors import CapabilityError, InputError, InterlockError, TurnError
+from interlock.errors import CapabilityError, create_error
 
-__all__ = ["Callbacks", "StandaloneRun", "Tell"]
+__all__ = ["Callbacks", "OnEvent", "StandaloneRun"]
 
-Tell: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Is called with every event while a node runs, and returns at once."""
+OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Is called with every event while a node runs, and does not block."""
 
-StandaloneRun: TypeAlias = Callable[[Node, Mapping[str, Any], Tell | None, Interrupts], Awaitable[StepResult]]
-"""Run one node on the state where LangGraph alone drives, and tell of it if somebody listens. It may wait for a person."""
+StandaloneRun: TypeAlias = Callable[[Node, Mapping[str, Any], OnEvent | None, Interrupts], Awaitable[StepResult]]
+"""Run one node of an exported graph on the state, without a turn, and emit its events if a listener is given. It may interrupt."""
 
-_DECIDES, _NO_STREAM = ".decide", "nostream"  # LangGraph's own tag
-_PATIENCE = 5.0
-"""Seconds that whoever listens has to hear the rest of what happened in a node that is cancelled."""
+_DECIDES = ".decide"
+# LangGraph's own tag.
+_NO_STREAM = "nostream"
+_FLUSH_SECONDS = 5.0
+"""How long the handlers may take for the events that are left when a node is cancelled."""
 
 
 class Callbacks:
-    """The callbacks of one run of a node: `hear` takes what they are told, and the context ends when they have been told.
+    """Forwards the events of one node run. Leaving the context waits until the handlers have been called for all of them.
 
-    They are told in a task of their own, because they may take their time where a node only mentions something.
+    A separate task calls the handlers, so that a slow handler does not slow the node down.
     """
 
-    def __init__(self, manager: AsyncCallbackManager) -> None:
-        self._calls = _Calls(manager)
-        self._context = contextvars.copy_context()  # LangChain's own, from before it is hidden from the node
+    def __init__(self, callback_manager: AsyncCallbackManager) -> None:
+        self._calls = _Calls(callback_manager)
+        # Taken before LangChain's config is hidden from the node.
+        self._context = contextvars.copy_context()
         self._events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
-        self._telling: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     @classmethod
     def of(cls, config: RunnableConfig) -> Callbacks | None:
-        """Return the callbacks of the node that runs; None where nobody listens."""
+        """Return the callbacks for the node that runs with this config; None where it has no handlers."""
         found = config.get("callbacks")
         return cls(get_async_callback_manager_for_config(config)) if getattr(found, "handlers", found) else None
 
@@ -61,57 +64,59 @@ class Callbacks:
         """The id and the text of the first message that was streamed in this node."""
         return next(((one.message, one.text) for one in self._calls.streamed if one.text), None)
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        """Take an event that is to be passed on."""
-        if event["event"] not in _TOLD:
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Queue an event."""
+        if event["event"] not in _FORWARDED:
             return
-        if self._telling is None:
-            self._telling = asyncio.get_running_loop().create_task(self._tell_all(), context=self._context)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._forward(), context=self._context)
         self._events.put_nowait(event)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        telling = self._telling
-        if telling is None:
+        task = self._task
+        if task is None:
             return
         self._events.put_nowait(None)
         try:
-            await asyncio.wait((telling,), timeout=_PATIENCE if isinstance(error, asyncio.CancelledError) else None)
+            await asyncio.wait((task,), timeout=_FLUSH_SECONDS if isinstance(error, asyncio.CancelledError) else None)
         finally:
-            if not telling.done():
-                telling.cancel()
-                await asyncio.wait((telling,))
-        broken = None if telling.cancelled() else telling.exception()
-        if broken is not None and error is None:
-            raise broken  # by a handler that wants its errors raised
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None and error is None:
+            # A handler may ask for its errors to be raised.
+            raise failure
 
-    async def _tell_all(self) -> None:
+    async def _forward(self) -> None:
         while (event := await self._events.get()) is not None:
             await getattr(self._calls, event["event"])(event)
 
 
 class _Calls:
-    """The calls inside a node's run. What happens to one is told by the method that has the event's name."""
+    """The calls inside a node run. Each event is handled by the method with its name."""
 
-    def __init__(self, manager: AsyncCallbackManager) -> None:
-        self._manager = manager
+    def __init__(self, callback_manager: AsyncCallbackManager) -> None:
+        self._manager = callback_manager
         self._models: dict[str, _ModelRun] = {}
         self.streamed: list[_ModelRun] = []
         self._tools: dict[str, AsyncCallbackManagerForToolRun] = {}
 
     async def on_chat_model_start(self, event: Mapping[str, Any]) -> None:
-        name, asked = event["name"], _asked(event["data"]["input"])
+        name, prompt = event["name"], _prompt(event["data"]["input"])
         manager = self._manager_of(event)
-        if name.endswith(_DECIDES):  # what a model decides is for the node, and no part of a conversation that LangGraph streams
+        if name.endswith(_DECIDES):
+            # A decision is for the node. It is not part of the conversation that LangGraph streams.
             manager.add_tags([_NO_STREAM], inherit=False)
-        runs = await manager.on_chat_model_start(_described(name), [asked], name=name)
+        runs = await manager.on_chat_model_start(_described(name), [prompt], name=name)
         self._models[event["run_id"]] = _ModelRun(runs[0])
         self.streamed.append(self._models[event["run_id"]])
 
     async def on_chat_model_stream(self, event: Mapping[str, Any]) -> None:
-        await self._models[event["run_id"]].say(event["data"]["chunk"])
+        await self._models[event["run_id"]].stream(event["data"]["chunk"])
 
     async def on_chat_model_end(self, event: Mapping[str, Any]) -> None:
         await self._models.pop(event["run_id"]).end(event["data"]["output"])
@@ -135,17 +140,17 @@ class _Calls:
         await self._manager_of(event).on_custom_event(event["name"], event["data"], run_id=self._manager.parent_run_id)
 
     def _manager_of(self, event: Mapping[str, Any]) -> AsyncCallbackManager:
-        """Return the node's callbacks for one call, with the path to the node that makes it: that may be inside a graph inside."""
+        """Return the node's callbacks for one call, with the path of the node that makes it, which may be in a subgraph."""
         manager = self._manager.copy()
         manager.add_metadata({"interlock_node": event["metadata"]["langgraph_node"]}, inherit=False)
         return manager
 
 
-_TOLD = frozenset(name for name in vars(_Calls) if name.startswith("on_"))
+_FORWARDED = frozenset(name for name in vars(_Calls) if name.startswith("on_"))
 
 
 class _ModelRun:
-    """A call of a model. Its pieces and its answer are one message, so they have one id."""
+    """A model call. Its chunks and its answer are one message, so they have one id."""
 
     def __init__(self, run: AsyncCallbackManagerForLLMRun) -> None:
         self.run = run
@@ -153,9 +158,8 @@ class _ModelRun:
         self.text = ""
         self._calls = 0
 
-    async def say(self, piece: Any) -> None:
-        said = _record(piece)
-        text = _said(piece)
+    async def stream(self, data: Any) -> None:
+        said, text = _record(data), _answer_text(data)
         self.text += text
         calls = [
             tool_call_chunk(name=call["name"], args=_json(call["args"]), id=call["id"], index=index)
@@ -171,18 +175,18 @@ class _ModelRun:
         if said.get("model"):
             about["model_name"] = said["model"]
         answer = AIMessage(
-            content=_said(result), id=self.message, tool_calls=_calls(said), usage_metadata=_usage(said), response_metadata=about
+            content=_answer_text(result), id=self.message, tool_calls=_calls(said), usage_metadata=_usage(said), response_metadata=about
         )
         await self.run.on_llm_end(LLMResult(generations=[[ChatGeneration(message=answer)]]))
 
 
 def _described(name: str) -> dict[str, Any]:
-    """Write what LangChain wants to know of what runs: handlers look for the name in one place or the other."""
+    """Describe a model or tool as LangChain does. Some handlers look for its name in `id`, others in `name`."""
     return {"lc": 1, "type": "not_implemented", "id": ["interlock", name], "name": name}
 
 
-def _asked(given: Any) -> list[BaseMessage]:
-    """Write what a model was asked as messages: a conversation, a request, or whatever else a capability takes."""
+def _prompt(given: Any) -> list[BaseMessage]:
+    """Convert the arguments of a model call to messages: a conversation, a request, or any other arguments as JSON."""
     for part in _items(given):
         messages = [_record(one) for one in _items(part)]
         if messages and all("role" in message for message in messages):
@@ -216,8 +220,8 @@ def _content(text: str, images: list[Any]) -> str | list[str | dict[Any, Any]]:
     return [{"type": "text", "text": text}, *({"type": "image_url", "image_url": {"url": _text(image)}} for image in images)]
 
 
-def _said(result: Any) -> str:
-    """Return the words of what a model said: a reply or a part of one, a response, a decision, or anything else as JSON."""
+def _answer_text(result: Any) -> str:
+    """Return the text of a model's answer: of a reply or a chunk, a response or a decision; any other answer as JSON."""
     said = _record(result)
     for name in ("text", "output", "value"):
         if name in said:
@@ -253,7 +257,8 @@ def _text(value: Any) -> str:
 def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
-    except ValueError:  # a number of thousands of digits
+    except ValueError:
+        # A number may have thousands of digits.
         return "null"
 
 
@@ -265,17 +270,8 @@ def _items(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def _error(told: Mapping[str, str]) -> BaseException:
-    """Make an error of what was told of one: the error itself may hold more than that."""
-    if told["code"] == "cancelled":
-        return asyncio.CancelledError(told["message"])
-    kinds: list[type[InterlockError]] = [TurnError, InputError]
-    for kind in kinds:
-        kinds.extend(kind.__subclasses__())
-    found = next((kind for kind in kinds if kind.code == told["code"]), CapabilityError)
-    made = found.__new__(found)  # and not its own __init__, which may want more than a message
-    if isinstance(made, TurnError):
-        TurnError.__init__(made, told["message"])
-    else:
-        InterlockError.__init__(made, told["message"])
-    return made
+def _error(data: Mapping[str, str]) -> BaseException:
+    """Create an error from the data of an event. The original error may hold secrets that the event does not have."""
+    if data["code"] == "cancelled":
+        return asyncio.CancelledError(data["message"])
+    return create_error(data["code"], data["message"]) or CapabilityError(data["message"])

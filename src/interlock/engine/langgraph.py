@@ -1,25 +1,23 @@
-"""The LangGraph engine: the rows as a real compiled StateGraph. The one place that talks to LangGraph's graph API.
+"""The LangGraph engine: the rows as a compiled StateGraph. Only this module and `exported` use LangGraph's graph API.
 
-What LangGraph would let a node do, and what is done here so that it cannot:
-- it writes any channel, unknown keys vanish: the update is built from the outcome, exactly;
-- it goes anywhere by a Command of its own: only this file makes Commands, and there is no static edge but START's;
-- it sees the whole state when a hint does not resolve: the read schema is always passed;
-- it reaches the store, the config and the whole state through ambient functions: they are taken away around the node;
-- a checkpoint names any class to be made anew: only the classes of the state's fields are;
-- a value that looks like an "overwrite" marker defeats a reducer: reduced fields have a channel that knows no markers;
-- tracers and callback handlers see every state as it is: a turn has none, and where LangGraph alone drives secrets are taken out.
+LangGraph allows a node more than its contract does. These are the guards:
+- A node may write any channel, and unknown keys are dropped silently. Here the update is built from the validated outcome.
+- A node may go to any other node by a Command of its own. Here only the engine creates Commands, and the only static edge is that
+  from START.
+- A node sees the whole state if one of its annotations does not resolve. Here the schema of what it reads is always passed.
+- A node reaches the store, the config and the whole state through ambient functions. They are hidden while it runs (`ambient`).
+- A value that looks like an Overwrite marker bypasses a reducer. A field with a reducer has a channel that ignores markers.
+- Tracers and callback handlers see every state. A turn has none, and an exported graph redacts what they see (`exported`).
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -32,167 +30,108 @@ from interlock.contract.node import Node, StepResult
 from interlock.contract.state import Field, Values
 from interlock.engine import RunNode
 from interlock.engine.ambient import alone
-from interlock.engine.checkpointer import SealedCheckpointer
-from interlock.engine.exported import ExportedGraph, Redact
-from interlock.engine.interrupts import Interrupts
-from interlock.engine.langchain_callbacks import Callbacks, StandaloneRun, Tell
-from interlock.engine.messages import NativeField, Shown, records_of
-from interlock.engine.serializer import ClosedSerializer
-from interlock.engine.threads import Begun, begin_turns, channel_of
-from interlock.errors import PersonAwaited
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-__all__ = ["AnyCheckpointer", "AnyCompiledGraph", "AnyStore", "LangGraphGraph", "drawn"]
+__all__ = ["AnyCheckpointer", "AnyCompiledGraph", "AnyStore", "LangGraphGraph", "NodeFunction", "build_state_graph", "drawn", "to_command"]
 
 AnyCompiledGraph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 AnyCheckpointer: TypeAlias = BaseCheckpointSaver[Any]
 AnyStore: TypeAlias = BaseStore
-
-
-@dataclass(frozen=True)
-class Driver:
-    """What the runtime hands to a run: its own way of taking a step."""
-
-    run_node: RunNode
+NodeFunction: TypeAlias = Callable[..., Awaitable[Command[str]]]
+Annotate: TypeAlias = Callable[[Field], Any]
+"""Return the annotation of a field, from which LangGraph creates its channel."""
 
 
 class LangGraphGraph:
-    """A graph as a compiled StateGraph whose nodes and edges are exactly the rows'.
+    """A graph as a compiled StateGraph, for turns. Its nodes and edges are exactly those of the rows."""
 
-    Where it is run by LangGraph alone, with no turn around it, each node takes its step by `standalone`, and callback handlers see
-    what `redact` leaves of it. `outlive` are the fields that a new turn of a thread begins with; without them the graph is only
-    for turns of ours.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        *,
-        standalone: StandaloneRun,
-        redact: Redact | None = None,
-        checkpointer: AnyCheckpointer | None = None,
-        store: AnyStore | None = None,
-        fingerprint: str | None = None,
-        outlive: Collection[str] | None = None,
-        native: Mapping[str, NativeField] | None = None,
-    ) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        is_handed_out, native = outlive is not None, native or {}
-        # No context_schema: LangGraph's server passes an empty context, which has none of the fields that a schema would require.
-        builder = StateGraph(
-            _schema(graph.name, graph.state.fields.values(), native, restarts=is_handed_out),
-            input_schema=_schema(
-                f"{graph.name}_input", [graph.state.fields[name] for name in graph.state.takes], native, restarts=is_handed_out
-            ),
-        )
-        for node in graph.nodes.values():
-            builder.add_node(
-                node.name,
-                _runnable(graph, node, standalone, native),
-                input_schema=_schema(f"{node.name}_reads", [read.field for read in node.reads], native, restarts=is_handed_out),
-                destinations=tuple(target or END for target in node.targets),
-            )
-        builder.add_edge(START, graph.entry)
-        if checkpointer is not None:
-            checkpointer = _closed(checkpointer, graph, fingerprint or graph.fingerprint)
-        compiled = builder.compile(name=graph.name, checkpointer=checkpointer, store=store)
-        if outlive is not None:
-            begin_turns(compiled, graph.state.fields, outlive)
-        exported = compiled if redact is None else ExportedGraph(redact=redact, native=native, **vars(compiled))
-        self.compiled: AnyCompiledGraph = exported.with_config(recursion_limit=graph.max_steps + 1)
+        builder = build_state_graph(graph, _run_in_turn, _annotate, takes=graph.state.fields)
+        self.compiled = builder.compile(name=graph.name).with_config(recursion_limit=graph.max_steps + 1)
 
-    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
-        """Go from the entry to END, one node at a time, and return the final state."""
-        begins: Any = given
-        if kept or not given or not given.keys() <= set(self._graph.state.takes):
-            values = self._graph.state.initial(given, kept)
-            reduced = self._graph.state.reduced
-            update = {name: Begun(value) if name in reduced else value for name, value in values.items()}
-            begins = Command(update=update, goto=self._graph.entry)
+    async def run(self, given: Values, run_node: RunNode, persisted: Values | None = None) -> Values:
+        """Run the nodes from the entry to END and return the final state."""
+        state = self._graph.state
+        values = state.initial(given, persisted)
+        for name in state.reduced & values.keys():
+            values[name] = _Initial(values[name])
+        # LangGraph refuses an empty input.
+        start: Any = values or Command(goto=self._graph.entry)
+        final: Values = {}
         with alone():
-            final = await self.compiled.ainvoke(begins, context=Driver(run_node))
-        return cast("Values", final or {})
+            # Not `ainvoke`: it streams the updates of each step too, to find interrupts, which a turn does not have.
+            async for final in self.compiled.astream(start, context=run_node, stream_mode="values"):  # noqa: B007 - the last one counts
+                pass
+        return final
+
+
+def build_state_graph(
+    graph: Graph, function_of: Callable[[Node], NodeFunction], annotate: Annotate, *, takes: Iterable[str]
+) -> StateGraph[Any, Any, Any, Any]:
+    """Build the StateGraph of a graph. `function_of` returns the function that LangGraph calls for a node."""
+    annotations = {name: annotate(field) for name, field in graph.state.fields.items()}
+
+    def schema(name: str, fields: Iterable[str]) -> Any:
+        # No type checker follows the functional form with computed fields.
+        functional: Any = TypedDict
+        return functional(name, {field: annotations[field] for field in fields}, total=False)
+
+    # No context_schema: LangGraph's server passes an empty context, which has none of the fields that a schema would require.
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema(graph.name, annotations), input_schema=schema(f"{graph.name}_input", takes))
+    for node in graph.nodes.values():
+        builder.add_node(
+            node.name,
+            function_of(node),
+            input_schema=schema(f"{node.name}_reads", (read.field.name for read in node.reads)),
+            destinations=tuple(target or END for target in node.targets),
+        )
+    builder.add_edge(START, graph.entry)
+    return builder
 
 
 def drawn(graph: Graph) -> tuple[set[str], set[tuple[str, str]]]:
-    """Compile a graph and return the nodes and edges that LangGraph itself says it has."""
-
-    async def unused(_node: Node, _state: Mapping[str, Any], _tell: Tell | None, _interrupts: Interrupts) -> StepResult:
-        raise AssertionError  # pragma: no cover - a graph that is drawn is not walked
-
-    picture = LangGraphGraph(graph, standalone=unused).compiled.get_graph()
+    """Compile a graph and return the nodes and edges that LangGraph draws for it."""
+    picture = LangGraphGraph(graph).compiled.get_graph()
     return set(picture.nodes) - {START, END}, {(edge.source, edge.target) for edge in picture.edges}
 
 
-def _schema(name: str, fields: Any, native: Mapping[str, NativeField], *, restarts: bool) -> type[Any]:
-    """Make the TypedDict of these fields that LangGraph makes its channels from."""
-    channels = {field.name: _annotated(field, native.get(field.name), restarts=restarts) for field in cast("list[Field]", fields)}
-    make_record: Any = TypedDict  # its functional form takes any name and fields, which no type checker follows
-    return make_record(name, channels, total=False)
+def to_command(step: StepResult) -> Command[str]:
+    """Return what LangGraph has to do after a node: which fields to write and which node to run next."""
+    transition, update = step
+    return Command(update=update, goto=transition.target or END)
 
 
-def _closed(checkpointer: AnyCheckpointer, graph: Graph, fingerprint: str) -> AnyCheckpointer:
-    """Return the checkpointer closed to all but what this graph keeps: no other classes, and no other graph's checkpoints.
+class _Initial:
+    """The value that a field with a reducer starts a turn with."""
 
-    LangGraph's own serializer makes any class anew and warns; a serializer of the user's own stays as it is.
-    """
-    if isinstance(checkpointer.serde, JsonPlusSerializer):
-        checkpointer = copy.copy(checkpointer)
-        checkpointer.serde = ClosedSerializer(graph.state.classes, seal=fingerprint)
-    return SealedCheckpointer(checkpointer, graph=graph.name, fingerprint=fingerprint)
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
-def _annotated(field: Field, native: NativeField | None, *, restarts: bool) -> Any:
-    """Return a field's type with its channel. Where no turn begins on a thread, LangGraph's own channel is enough, and faster."""
-    return Annotated[field.hint, channel_of(field, native)] if restarts or field.reducer is not None else field.hint
+class _ReducedField(BinaryOperatorAggregate[Any]):
+    """The channel of a field with a reducer. The reducer gets every value that a node writes, also one that looks like a marker."""
+
+    def update(self, values: Sequence[Any]) -> bool:
+        for value in values:
+            if type(value) is _Initial:
+                self.value = value.value
+            else:
+                self.value = self.operator(self.value, value) if self.is_available() else value
+        return bool(values)
 
 
-def _runnable(
-    graph: Graph, node: Node, standalone: StandaloneRun, native: Mapping[str, NativeField]
-) -> Callable[..., Awaitable[Command[str]]]:
-    """Make the function that LangGraph calls for a node."""
+def _annotate(field: Field) -> Any:
+    """Return a field's type, with a channel of ours where LangGraph's own would not do. LangGraph's own is faster."""
+    return field.hint if field.reducer is None else Annotated[field.hint, _ReducedField(field.hint, field.reduce)]
 
-    async def run(state: Mapping[str, Any], runtime: Runtime[Driver], config: RunnableConfig) -> Command[str]:
-        context = cast("object", runtime.context)  # a graph of the user's own that this one is inside may have another
-        if isinstance(context, Driver):
-            with alone():  # all that is in the state came through the contract, and from no store
-                return _command(await context.run_node(node, state))
-        callbacks, interrupts = Callbacks.of(config), Interrupts(config)
+
+def _run_in_turn(node: Node) -> NodeFunction:
+    async def run(state: Mapping[str, Any], runtime: Runtime[Any]) -> Command[str]:
+        # The rest of what `alone` does is inherited from the turn.
+        token = var_child_runnable_config.set(None)
         try:
-            with alone():
-                read = graph.state.restore({name: records_of(value) for name, value in state.items()})
-                ending, update = await _run_standalone(standalone, node, read, callbacks, interrupts)
-                return _command((ending, _shown(update, native, callbacks)))
-        except PersonAwaited:
-            if interrupts.raised is None:  # of an adapter that waits for somebody by means of its own
-                raise
-        raise interrupts.raised
+            return to_command(await runtime.context(node, state))
+        finally:
+            var_child_runnable_config.reset(token)
 
     return run
-
-
-async def _run_standalone(
-    standalone: StandaloneRun, node: Node, state: Mapping[str, Any], callbacks: Callbacks | None, interrupts: Interrupts
-) -> StepResult:
-    if callbacks is None:
-        return await standalone(node, state, None, interrupts)
-    async with callbacks:
-        return await standalone(node, state, callbacks.hear, interrupts)
-
-
-def _shown(update: Mapping[str, Any], native: Mapping[str, NativeField], callbacks: Callbacks | None) -> dict[str, Any]:
-    """Make of an update what callers see of it: the message that was streamed has the id that its chunks had."""
-    made = dict(update)
-    for name, field in native.items():
-        if name in made:
-            streamed = None if callbacks is None else callbacks.streamed
-            records = made[name] if streamed is None or field.sign is None else field.sign(made[name], *streamed)
-            made[name] = Shown(field, records)
-    return made
-
-
-def _command(step: StepResult) -> Command[str]:
-    ending, update = step
-    return Command(update=update, goto=ending.target or END)

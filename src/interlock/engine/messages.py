@@ -1,6 +1,6 @@
-"""How fields of a handed-out graph look to LangGraph's users: as LangChain's messages, while nodes and stores have records.
+"""Fields of an exported graph that callers see as LangChain messages, while nodes and stores have records.
 
-LangChain is imported when the first message is shown: declaring an agent must not take the time that it needs.
+LangChain is imported when the first message is created, so that declaring an agent does not take the time of that import.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["NativeField", "Shown", "ai_message", "human_message", "records_of", 
 
 @dataclass(frozen=True)
 class NativeField:
-    """One field: what a caller gets to see, what a caller may pass, and the id of a message that was streamed."""
+    """How a field is shown to callers (`show`), how a caller's messages are parsed (`admit`), and how a streamed record gets its id."""
 
     show: Callable[[Any], list[Any]]
     admit: Callable[[Any], Any] | None = None
     sign: Callable[[Any, str, str], Any] | None = None
-    """Give the record of what was streamed the id of the message that its chunks had: LangGraph shows a message once."""
+    """Set the id of the record whose text was streamed to the id of its chunks, so that LangGraph shows the message once."""
 
 
 class Shown(list[Any]):
-    """A value as a caller sees it, together with the records that it stands for."""
+    """A field's value as a list of messages, with the records that they were made from."""
 
     def __init__(self, field: NativeField, records: Any) -> None:
         super().__init__(field.show(records))
@@ -32,26 +32,26 @@ class Shown(list[Any]):
 
 
 def records_of(value: Any) -> Any:
-    """Return the records behind a value that a caller sees; any other value is returned as it is."""
+    """Return the records of a Shown value; return any other value as it is."""
     return value.records if type(value) is Shown else value
 
 
 def human_message(text: str, own_id: str | None) -> Any:
-    """Make the message of what a user said."""
+    """Create the message of a user."""
     from langchain_core.messages import HumanMessage  # noqa: PLC0415 - see above
 
     return HumanMessage(content=text, id=own_id)
 
 
 def ai_message(text: str, own_id: str | None) -> Any:
-    """Make the message of what an agent said."""
+    """Create the message of an agent."""
     from langchain_core.messages import AIMessage  # noqa: PLC0415 - see above
 
     return AIMessage(content=text, id=own_id)
 
 
 def tool_message(call: str, tool: str, found: Any, *, error: str | None, about: Mapping[str, Any]) -> Any:
-    """Make the message of a tool's result: its text is what a model would read, `artifact` has the result as it is."""
+    """Create the message of a tool's result. Its text is what a model would read; `artifact` has the result itself."""
     from langchain_core.messages import ToolMessage  # noqa: PLC0415 - see above
 
     text = error if error is not None else found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""A thread of a LangGraph checkpointer: which fields of the state a new turn begins with.
+"""Threads of a LangGraph checkpointer: which fields of the state a new run of an exported graph starts with.
 
-A plain checkpointer keeps every field from one turn to the next, also those of a turn that failed. So when a new input comes,
-fields that belong to one turn are emptied, and the fields that outlive a turn go back to what the last finished turn left.
-LangGraph can still continue a failed turn, by an input of None: nothing is taken back before a new input comes.
+A checkpointer keeps every field from one run to the next, also after a run that failed. So a new input resets the fields that
+belong to one run, and restores the persisted fields to what the last finished run left. LangGraph can still resume a failed run by
+an input of None, because nothing is restored before a new input comes.
 """
 
 from __future__ import annotations
@@ -22,63 +22,53 @@ from interlock.contract.state import Field, Values
 from interlock.engine.messages import NativeField, Shown, records_of
 from interlock.errors import StateIncompatible
 
-__all__ = ["BEFORE", "Begun", "begin_turns", "channel_of"]
+__all__ = ["BEFORE", "begin_turns", "channel_of"]
 
 BEFORE = "interlock_before"
-"""The channel that holds, during a turn, what the fields that outlive it held before."""
+"""The channel that holds, during a run, the values that the persisted fields had before it."""
 
 _RESTART = "interlock_restart"
 
 
-class Begun:
-    """What a field begins with in a turn of ours. Only this package makes one, and it is never stored."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
 def channel_of(field: Field, native: NativeField | None = None) -> Any:
-    """Make the channel of a field of the state; `native` says how callers see it, where that is not what nodes have."""
-    if native is None:
-        return _Plain(field) if field.reducer is None else _Reduced(field.hint, field.reduce_stored)
-    channel = _PlainMessages(field) if field.reducer is None else _ReducedMessages(field.hint, field.reduce_stored)
-    channel.shown_as = native
-    return channel
+    """Create the channel of a field; `native` is given for a field that callers see as messages."""
+    return (_Plain if field.reducer is None else _Reduced)(field, native)
 
 
-def begin_turns(compiled: CompiledStateGraph[Any, Any, Any, Any], fields: Iterable[str], outlive: Collection[str]) -> None:
-    """Let a graph begin each turn with the fields that outlive a turn, and with no others."""
+def begin_turns(compiled: CompiledStateGraph[Any, Any, Any, Any], fields: Iterable[str], persisted: Collection[str]) -> None:
+    """Change a compiled graph so that each run starts with the persisted fields and no others."""
     compiled.channels[BEFORE] = _Before(Any, key=BEFORE)
     start = compiled.nodes[START]
     taking, *others = cast("list[ChannelWrite]", start.writers)
     read_input, *more = cast("Sequence[ChannelWriteTupleEntry]", taking.writes)
-    begin = ChannelWriteTupleEntry(mapper=_beginning(read_input.mapper, tuple(fields), tuple(outlive)))
+    begin = ChannelWriteTupleEntry(mapper=_beginning(read_input.mapper, tuple(fields), tuple(persisted)))
     writers = [ChannelWrite((begin, *map(_of_input, more))), *others]
-    compiled.nodes[START] = start.copy({"channels": [START, BEFORE, *outlive], "writers": writers})
+    compiled.nodes[START] = start.copy({"channels": [START, BEFORE, *persisted], "writers": writers})
 
 
 def _beginning(
-    read_input: Callable[[Any], Any], fields: tuple[str, ...], outlive: tuple[str, ...]
+    read_input: Callable[[Any], Any], fields: tuple[str, ...], persisted: tuple[str, ...]
 ) -> Callable[[Mapping[str, Any] | None], Sequence[tuple[str, Any]]]:
-    per_turn = [(name, _restart()) for name in fields if name not in outlive]
+    per_run = [(name, _restart()) for name in fields if name not in persisted]
 
     def begin(read: Mapping[str, Any] | None) -> Sequence[tuple[str, Any]]:
-        """Return what is written when a new input comes. `BEFORE` is there only if the last turn did not end."""
+        """Return what is written when a new input comes. `BEFORE` has a value only if the last run did not finish."""
         if read is None:
-            return ()  # LangGraph asks while it draws the graph
+            # LangGraph calls it without a state to draw the graph.
+            return ()
         before: Values | None = read.get(BEFORE)
-        taken_back: list[tuple[str, Any]] = []
+        restored: list[tuple[str, Any]] = []
         if before is None:
-            before = {name: records_of(read[name]) for name in outlive if name in read}
+            before = {name: records_of(read[name]) for name in persisted if name in read}
         else:
-            taken_back = [(name, _restart(*([before[name]] if name in before else []))) for name in outlive]
-        return [(BEFORE, before), *per_turn, *taken_back, *(read_input(read[START]) or ())]
+            restored = [(name, _restart(*([before[name]] if name in before else []))) for name in persisted]
+        return [(BEFORE, before), *per_run, *restored, *(read_input(read[START]) or ())]
 
     return begin
 
 
 def _of_input(entry: ChannelWriteTupleEntry) -> ChannelWriteTupleEntry:
-    """Hand a writer of LangGraph's own the input alone, as it would be without the fields that are read beside it."""
+    """Pass a writer of LangGraph's own the input alone, without the fields that START reads besides."""
 
     def of_input(read: Mapping[str, Any] | None) -> Any:
         return entry.mapper(read and read[START])
@@ -87,113 +77,90 @@ def _of_input(entry: ChannelWriteTupleEntry) -> ChannelWriteTupleEntry:
 
 
 def _restart(*value: Any) -> Overwrite:
-    """Mark a field that begins again: with a value, or without one as on a new thread.
+    """Return a marker that resets a field: to a value, or to unset as on a new thread.
 
-    LangGraph's own class, because every checkpointer can store it until the step has ended.
+    It is of LangGraph's own class, because a checkpointer has to store it until the step has ended.
     """
     return Overwrite({_RESTART: list(value)})
 
 
-def _restarts(value: Any) -> bool:
+def _is_restart(value: Any) -> bool:
     return type(value) is Overwrite and isinstance(value.value, dict) and _RESTART in value.value
 
 
-def _restored(field: Field, value: Any) -> Any:
-    """Return a stored value as the field's type: a serializer may leave dicts where it may not, or cannot, make the field's classes.
+class _FieldChannel(BaseChannel[Any, Any, Any]):
+    """The channel of a field. Where callers see messages (`native`), it holds and stores the records that they are made from."""
 
-    What does not fit stays as it is, so that a thread with it can be looked at; a node that reads it is told.
-    """
-    try:
-        return value if value is MISSING else field.restore(value)
-    except StateIncompatible:
-        return value
+    value: Any
 
-
-class _Plain(LastValue[Any]):
-    """A field that holds what was written last."""
-
-    def __init__(self, field: Field) -> None:
-        super().__init__(field.hint, field.name)
+    def __init__(self, field: Field, native: NativeField | None) -> None:
         self.field = field
+        self.native = native
 
     def copy(self) -> Self:
-        made = type(self)(self.field)
-        made.value = self.value
-        return made
+        return self._with(self.value)
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        made = type(self)(self.field)
-        made.value = _restored(self.field, checkpoint)
+        return self._with(self._restored(checkpoint))
+
+    def get(self) -> Any:
+        value = super().get()
+        return value if self.native is None else Shown(self.native, value)
+
+    def _with(self, value: Any) -> Self:
+        made = type(self)(self.field, self.native)
+        made.value = made.value if value is MISSING else value
         return made
 
+    def _restored(self, value: Any) -> Any:
+        """Convert a stored value to the field's type. A serializer may return dicts where it cannot create the field's classes.
+
+        A value that does not fit is returned as it is, so that the thread can still be inspected. A node that reads it fails.
+        """
+        try:
+            return value if value is MISSING else self.field.restore(value)
+        except StateIncompatible:
+            return value
+
+    def _restarted(self, marker: Overwrite) -> Any:
+        """Return the value that a marker resets the field to."""
+        found = marker.value[_RESTART]
+        return self._restored(found[0]) if found else self._with(MISSING).value
+
+
+class _Plain(_FieldChannel, LastValue[Any]):
+    """The channel of a field without a reducer."""
+
+    def __init__(self, field: Field, native: NativeField | None) -> None:
+        _FieldChannel.__init__(self, field, native)
+        LastValue.__init__(self, field.hint, field.name)
+
     def update(self, values: Sequence[Any]) -> bool:
-        written = [value for value in values if not _restarts(value)]
+        written = [records_of(value) for value in values if not _is_restart(value)]
         if written or not values:
             return super().update(written)
-        found, before = values[-1].value[_RESTART], self.value
-        self.value = _restored(self.field, found[0]) if found else MISSING
+        before, self.value = self.value, self._restarted(values[-1])
         return self.value is not before
 
 
-class _Reduced(BinaryOperatorAggregate[Any]):
-    """A field with a reducer, which gets every value that is written, whatever the value looks like."""
+class _Reduced(_FieldChannel, BinaryOperatorAggregate[Any]):
+    """The channel of a field with a reducer. The reducer gets every value that is written, also one that looks like a marker."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reduced) and self.operator == other.operator
-
-    __hash__ = None  # as LangGraph's own channels
-
-    def from_checkpoint(self, checkpoint: Any) -> Self:
-        return super().from_checkpoint(_restored(self._field, checkpoint))
+    def __init__(self, field: Field, native: NativeField | None) -> None:
+        _FieldChannel.__init__(self, field, native)
+        BinaryOperatorAggregate.__init__(self, field.hint, field.reduce_stored)
 
     def update(self, values: Sequence[Any]) -> bool:
-        for value in values:
-            if type(value) is Begun:
-                self.value = value.value
-            elif _restarts(value):
-                found = value.value[_RESTART]
-                self.value = _restored(self._field, found[0]) if found else _Reduced(self.typ, self.operator).value
+        for value in map(records_of, values):
+            if _is_restart(value):
+                self.value = self._restarted(value)
             else:
-                self.value = value if not self.is_available() else self.operator(self.value, value)
+                self.value = self.operator(self.value, value) if self.is_available() else value
         return bool(values)
-
-    @property
-    def _field(self) -> Field:
-        return cast("Any", self.operator).__self__
-
-
-class _AsMessages(BaseChannel[Any, Any, Any]):
-    """A field that callers see as messages. What is reduced and stored are its records."""
-
-    shown_as: NativeField
-
-    def copy(self) -> Self:
-        return self._of(super().copy())
-
-    def from_checkpoint(self, checkpoint: Any) -> Self:
-        return self._of(super().from_checkpoint(checkpoint))
-
-    def get(self) -> Any:
-        return Shown(self.shown_as, super().get())
-
-    def update(self, values: Sequence[Any]) -> bool:
-        return super().update([records_of(value) for value in values])
-
-    def _of(self, made: Self) -> Self:
-        made.shown_as = self.shown_as
-        return made
-
-
-class _PlainMessages(_AsMessages, _Plain):
-    """One that holds what was written last."""
-
-
-class _ReducedMessages(_AsMessages, _Reduced):
-    """One with a reducer."""
 
 
 class _Before(LastValue[Any]):
-    """Holds its value until the turn ends."""
+    """The channel BEFORE, which is empty after the end of a run."""
 
     def finish(self) -> bool:
         had_value = self.is_available()

@@ -4,6 +4,7 @@
       ContractError            a graph, document or grant that breaks the rules; raised while building
       InputError               the caller's mistake; the session is as it was
         DocumentInvalid          document_invalid
+        ExtraMissing             extra_missing
         InputEmpty               input_empty
         InputTooLarge            input_too_large
         InputEncoding            input_encoding
@@ -63,134 +64,13 @@
 `code` is stable: branch on it, not on the message. `transient` says whether the same call may succeed later.
 """
 
-from interlock.errors.base import (
-    AgentUnknown,
-    ContractError,
-    DocumentInvalid,
-    FolderUnusable,
-    InputEmpty,
-    InputEncoding,
-    InputError,
-    InputSchema,
-    InputTooLarge,
-    InterlockError,
-    NameUnusable,
-    NothingWaits,
-    Problem,
-    RecordInvalid,
-    RoleUnknown,
-    SettingsInvalid,
-    TurnCancelled,
-    TurnWaiting,
-)
-from interlock.errors.capabilities import (
-    ApprovalNeeded,
-    CapabilityError,
-    CapabilityResultInvalid,
-    CapabilityTimeout,
-    MatchAmbiguous,
-    MediaBomb,
-    MediaMalformed,
-    MediaUnsupported,
-    ModelCutOff,
-    ModelError,
-    ModelOutputInvalid,
-    ModelRefused,
-    ModelTimeout,
-    ModelUnavailable,
-    NodeHasEdges,
-    NotInGraph,
-    PathDenied,
-    QueryDenied,
-    QueryTimeout,
-    RateLimited,
-    SecretUnavailable,
-    SessionBusy,
-    StateConflict,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-    ToolDenied,
-    ToolError,
-    ToolInputInvalid,
-    ToolTimeout,
-    ToolUnavailable,
-)
-from interlock.errors.turns import (
-    BudgetExceeded,
-    ContractViolation,
-    Fenced,
-    Internal,
-    JournalFailed,
-    NodeFailed,
-    PersonAwaited,
-    ReplayDiverged,
-    StateIncompatible,
-    StateUnstorable,
-    TurnError,
-)
+# The modules list what they export; `tests/unit/test_public_api.py` compares these lists with the tree above.
+from interlock.errors import base, capabilities, turns
+from interlock.errors.base import *  # noqa: F403
+from interlock.errors.capabilities import *  # noqa: F403
+from interlock.errors.turns import *  # noqa: F403
 
-__all__ = [
-    "AgentUnknown",
-    "ApprovalNeeded",
-    "BudgetExceeded",
-    "CapabilityError",
-    "CapabilityResultInvalid",
-    "CapabilityTimeout",
-    "ContractError",
-    "ContractViolation",
-    "DocumentInvalid",
-    "Fenced",
-    "FolderUnusable",
-    "InputEmpty",
-    "InputEncoding",
-    "InputError",
-    "InputSchema",
-    "InputTooLarge",
-    "InterlockError",
-    "Internal",
-    "JournalFailed",
-    "MatchAmbiguous",
-    "MediaBomb",
-    "MediaMalformed",
-    "MediaUnsupported",
-    "ModelCutOff",
-    "ModelError",
-    "ModelOutputInvalid",
-    "ModelRefused",
-    "ModelTimeout",
-    "ModelUnavailable",
-    "NameUnusable",
-    "NodeFailed",
-    "NodeHasEdges",
-    "NotInGraph",
-    "NothingWaits",
-    "PathDenied",
-    "PersonAwaited",
-    "Problem",
-    "QueryDenied",
-    "QueryTimeout",
-    "RateLimited",
-    "RecordInvalid",
-    "ReplayDiverged",
-    "RoleUnknown",
-    "SecretUnavailable",
-    "SessionBusy",
-    "SettingsInvalid",
-    "StateConflict",
-    "StateIncompatible",
-    "StateUnstorable",
-    "StoreCorrupt",
-    "StoreError",
-    "StoreFull",
-    "StoreUnavailable",
-    "ToolDenied",
-    "ToolError",
-    "ToolInputInvalid",
-    "ToolTimeout",
-    "ToolUnavailable",
-    "TurnCancelled",
-    "TurnError",
-    "TurnWaiting",
-]
+__all__: list[str] = []
+__all__ += base.__all__
+__all__ += capabilities.__all__
+__all__ += turns.__all__

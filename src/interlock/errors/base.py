@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,6 +12,7 @@ __all__ = [
     "AgentUnknown",
     "ContractError",
     "DocumentInvalid",
+    "ExtraMissing",
     "FolderUnusable",
     "InputEmpty",
     "InputEncoding",
@@ -35,6 +36,11 @@ class InterlockError(Exception):
 
     code: ClassVar[str] = "internal"
     transient: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, code: str | None = None, transient: bool | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.code = code or cls.code
+        cls.transient = cls.transient if transient is None else transient
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or type(self).__doc__)
@@ -68,101 +74,78 @@ class Problem:
         return f"{', '.join(where)}: {self.says} Fix: {self.fix}"
 
 
-class ContractError(InterlockError):
+class ContractError(InterlockError, code="contract_invalid"):
     """A graph breaks the rules of contracts and was not built."""
-
-    code = "contract_invalid"
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-class InputError(InterlockError):
+class InputError(InterlockError, code="input_invalid"):
     """The input cannot be used."""
 
-    code = "input_invalid"
 
-
-class DocumentInvalid(InputError):
+class DocumentInvalid(InputError, code="document_invalid"):
     """An architecture document cannot be read."""
 
-    code = "document_invalid"
 
-
-class InputEmpty(InputError):
+class InputEmpty(InputError, code="input_empty"):
     """The input is empty or blank."""
 
-    code = "input_empty"
 
-
-class InputTooLarge(InputError):
+class InputTooLarge(InputError, code="input_too_large"):
     """The input is larger than the configured limit."""
 
-    code = "input_too_large"
 
-
-class InputEncoding(InputError):
+class InputEncoding(InputError, code="input_encoding"):
     """The input is not valid text."""
 
-    code = "input_encoding"
 
-
-class InputSchema(InputError):
+class InputSchema(InputError, code="input_schema"):
     """The input has a field that is unknown, that callers may not set or that is of the wrong type, or it lacks a required field."""
 
-    code = "input_schema"
 
-
-class AgentUnknown(InputError):
+class AgentUnknown(InputError, code="agent_unknown"):
     """No agent has that name."""
 
-    code = "agent_unknown"
 
-
-class RoleUnknown(InputError):
+class RoleUnknown(InputError, code="role_unknown"):
     """The agent has no entry for that role."""
 
-    code = "role_unknown"
 
-
-class SettingsInvalid(InputError):
+class SettingsInvalid(InputError, code="settings_invalid"):
     """A setting has a value that cannot be used."""
 
-    code = "settings_invalid"
+
+class ExtraMissing(InputError, code="extra_missing"):
+    """An optional part of Interlock is needed that is not installed."""
+
+    @property
+    def command(self) -> str:
+        """The command that installs it, which the message ends with."""
+        return self.message.rpartition("Run: ")[2]
 
 
-class RecordInvalid(InputError):
+class RecordInvalid(InputError, code="record_invalid"):
     """The record of a turn cannot be read, or belongs to another graph."""
 
-    code = "record_invalid"
 
-
-class TurnCancelled(InputError):
+class TurnCancelled(InputError, code="turn_cancelled"):
     """The recorded turn was cancelled. It has ended and can be neither resumed nor replayed."""
 
-    code = "turn_cancelled"
 
-
-class TurnWaiting(InputError):
+class TurnWaiting(InputError, code="turn_waiting"):
     """The session's last turn is waiting for an answer. It has to end before a new turn can start."""
 
-    code = "turn_waiting"
 
-
-class NothingWaits(InputError):
+class NothingWaits(InputError, code="nothing_waits"):
     """There is no turn waiting for an answer."""
 
-    code = "nothing_waits"
 
-
-class NameUnusable(InputError):
+class NameUnusable(InputError, code="name_unusable"):
     """The name cannot be used for an agent."""
 
-    code = "name_unusable"
 
-
-class FolderUnusable(InputError):
+class FolderUnusable(InputError, code="folder_unusable"):
     """A new agent cannot be created in that folder: it exists already, or cannot be written."""
-
-    code = "folder_unusable"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock.errors.turns import TurnError
@@ -30,6 +31,7 @@ __all__ = [
     "QueryDenied",
     "QueryTimeout",
     "RateLimited",
+    "RejectedAnswer",
     "SecretUnavailable",
     "SessionBusy",
     "StateConflict",
@@ -45,183 +47,128 @@ __all__ = [
 ]
 
 
-class CapabilityError(TurnError):
+class CapabilityError(TurnError, code="capability_failed"):
     """A capability call failed."""
 
-    code = "capability_failed"
 
-
-class CapabilityResultInvalid(CapabilityError):
+class CapabilityResultInvalid(CapabilityError, code="capability_result_invalid"):
     """A capability returned something other than what its Protocol declares."""
 
-    code = "capability_result_invalid"
 
-
-class CapabilityTimeout(CapabilityError):
+class CapabilityTimeout(CapabilityError, code="capability_timeout", transient=True):
     """A capability call exceeded its time limit."""
 
-    code = "capability_timeout"
-    transient = True
 
-
-class RateLimited(CapabilityError):
+class RateLimited(CapabilityError, code="rate_limited", transient=True):
     """A capability was called as often as its rate limit allows."""
 
-    code = "rate_limited"
-    transient = True
 
-
-class SecretUnavailable(CapabilityError):
+class SecretUnavailable(CapabilityError, code="secret_unavailable"):
     """A required secret is not available."""
 
-    code = "secret_unavailable"
+
+@dataclass(frozen=True, kw_only=True)
+class RejectedAnswer:
+    """What an answer that cannot be used cost. Tokens are None where the model did not report them."""
+
+    output_bytes: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
 
-class ModelError(CapabilityError):
+class ModelError(CapabilityError, code="model_failed"):
     """The model could not be called, or returned no usable answer."""
 
-    code = "model_failed"
+    rejected: RejectedAnswer | None = None
+    """Set where the model did answer: the answer is charged to the turn."""
 
 
-class ModelTimeout(ModelError):
+class ModelTimeout(ModelError, code="model_timeout", transient=True):
     """The model did not answer in time."""
 
-    code = "model_timeout"
-    transient = True
 
-
-class ModelUnavailable(ModelError):
+class ModelUnavailable(ModelError, code="model_unavailable", transient=True):
     """The model cannot be reached, or is failing or overloaded."""
 
-    code = "model_unavailable"
-    transient = True
 
-
-class ModelRefused(ModelError):
+class ModelRefused(ModelError, code="model_refused"):
     """The model's server rejected the request: the key, the model's name or the content."""
 
-    code = "model_refused"
 
-
-class ModelOutputInvalid(ModelError):
+class ModelOutputInvalid(ModelError, code="model_output_invalid"):
     """The model's answer is empty, too large, or does not match the requested schema."""
 
-    code = "model_output_invalid"
 
-
-class ModelCutOff(ModelOutputInvalid):
+class ModelCutOff(ModelOutputInvalid, code="model_cut_off"):
     """The model's answer was cut off before its end. Raise INTERLOCK_MODEL_MAX_TOKENS, or ask for a shorter answer."""
 
-    code = "model_cut_off"
 
-
-class StoreError(CapabilityError):
+class StoreError(CapabilityError, code="store_failed"):
     """A store failed."""
 
-    code = "store_failed"
 
-
-class StoreUnavailable(StoreError):
+class StoreUnavailable(StoreError, code="store_unavailable", transient=True):
     """A store cannot be reached or written."""
 
-    code = "store_unavailable"
-    transient = True
 
-
-class StoreFull(StoreError):
+class StoreFull(StoreError, code="store_full", transient=True):
     """A store has no space left."""
 
-    code = "store_full"
-    transient = True
 
-
-class StoreCorrupt(StoreError):
+class StoreCorrupt(StoreError, code="store_corrupt"):
     """A store holds data that cannot be read. The data is left unchanged."""
 
-    code = "store_corrupt"
 
-
-class StateConflict(StoreError):
+class StateConflict(StoreError, code="state_conflict", transient=True):
     """Another writer saved the session state first."""
 
-    code = "state_conflict"
-    transient = True
 
-
-class SessionBusy(StoreError):
+class SessionBusy(StoreError, code="session_busy", transient=True):
     """Another turn holds this session and did not finish in time."""
 
-    code = "session_busy"
-    transient = True
 
-
-class ToolError(CapabilityError):
+class ToolError(CapabilityError, code="tool_failed"):
     """A tool could not be run."""
 
-    code = "tool_failed"
 
-
-class ToolDenied(ToolError):
+class ToolDenied(ToolError, code="tool_denied"):
     """The caller is not allowed to use that tool."""
 
-    code = "tool_denied"
 
-
-class ToolInputInvalid(ToolError):
+class ToolInputInvalid(ToolError, code="tool_input_invalid"):
     """The arguments of a tool do not match its parameters."""
 
-    code = "tool_input_invalid"
 
-
-class ToolTimeout(ToolError):
+class ToolTimeout(ToolError, code="tool_timeout", transient=True):
     """A tool exceeded its time limit."""
 
-    code = "tool_timeout"
-    transient = True
 
-
-class ToolUnavailable(ToolError):
+class ToolUnavailable(ToolError, code="tool_unavailable", transient=True):
     """A service that a tool needs cannot be reached."""
 
-    code = "tool_unavailable"
-    transient = True
 
-
-class PathDenied(ToolError):
+class PathDenied(ToolError, code="path_denied"):
     """A path leads outside of the permitted folder, or is not a plain file or folder in it."""
 
-    code = "path_denied"
 
-
-class QueryDenied(ToolError):
+class QueryDenied(ToolError, code="query_denied"):
     """A query writes, or reads something that it may not read."""
 
-    code = "query_denied"
 
-
-class QueryTimeout(ToolError):
+class QueryTimeout(ToolError, code="query_timeout", transient=True):
     """A query exceeded its time limit."""
 
-    code = "query_timeout"
-    transient = True
 
-
-class NotInGraph(ToolError):
+class NotInGraph(ToolError, code="not_in_graph"):
     """The named node or edge is not in the graph."""
 
-    code = "not_in_graph"
 
-
-class NodeHasEdges(ToolError):
+class NodeHasEdges(ToolError, code="node_has_edges"):
     """A node that still has edges cannot be deleted without them."""
 
-    code = "node_has_edges"
 
-
-class MatchAmbiguous(ToolError):
+class MatchAmbiguous(ToolError, code="match_ambiguous"):
     """The name matches several nodes."""
-
-    code = "match_ambiguous"
 
     def __init__(self, message: str | None = None, *, named: str = "", candidates: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -229,25 +176,17 @@ class MatchAmbiguous(ToolError):
         self.candidates = tuple(candidates)
 
 
-class ApprovalNeeded(ToolError):
+class ApprovalNeeded(ToolError, code="approval_needed"):
     """A person has to approve this call before it is made."""
 
-    code = "approval_needed"
 
-
-class MediaUnsupported(CapabilityError):
+class MediaUnsupported(CapabilityError, code="unsupported_media"):
     """No configured adapter accepts this kind of media."""
 
-    code = "unsupported_media"
 
-
-class MediaMalformed(CapabilityError):
+class MediaMalformed(CapabilityError, code="media_malformed"):
     """The media is damaged, or is not of the declared type."""
 
-    code = "media_malformed"
 
-
-class MediaBomb(MediaMalformed):
+class MediaBomb(MediaMalformed, code="media_bomb"):
     """The media is small but would unpack to more than the limit."""
-
-    code = "media_bomb"

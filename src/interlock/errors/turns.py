@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.errors.base import InterlockError
+from interlock.errors.base import InputError, InterlockError
 
 __all__ = [
     "BudgetExceeded",
@@ -16,13 +16,12 @@ __all__ = [
     "StateIncompatible",
     "StateUnstorable",
     "TurnError",
+    "create_error",
 ]
 
 
-class TurnError(InterlockError):
+class TurnError(InterlockError, code="turn_failed"):
     """A turn failed."""
-
-    code = "turn_failed"
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message)
@@ -36,52 +35,36 @@ class TurnError(InterlockError):
         return self
 
 
-class ContractViolation(TurnError):
+class ContractViolation(TurnError, code="contract_violation"):
     """A node did something that its contract does not allow."""
 
-    code = "contract_violation"
 
-
-class BudgetExceeded(TurnError):
+class BudgetExceeded(TurnError, code="budget_exceeded"):
     """A turn reached one of its limits."""
 
-    code = "budget_exceeded"
 
-
-class NodeFailed(TurnError):
+class NodeFailed(TurnError, code="node_failed"):
     """A node raised an exception that is not one of its outcomes."""
 
-    code = "node_failed"
 
-
-class Internal(TurnError):
+class Internal(TurnError, code="internal"):
     """A bug in Interlock itself."""
 
-    code = "internal"
 
-
-class StateIncompatible(TurnError):
+class StateIncompatible(TurnError, code="state_incompatible"):
     """The stored state does not match the graph."""
 
-    code = "state_incompatible"
 
-
-class StateUnstorable(TurnError):
+class StateUnstorable(TurnError, code="state_unstorable"):
     """The state holds a value that the store cannot keep."""
 
-    code = "state_unstorable"
 
-
-class ReplayDiverged(TurnError):
+class ReplayDiverged(TurnError, code="replay_diverged"):
     """A replayed turn made a call that differs from its record."""
 
-    code = "replay_diverged"
 
-
-class PersonAwaited(TurnError):
+class PersonAwaited(TurnError, code="person_awaited"):
     """The turn is suspended until a person answers."""
-
-    code = "person_awaited"
 
     def __init__(self, message: str | None = None, *, question: object = None) -> None:
         super().__init__(message)
@@ -99,7 +82,26 @@ class JournalFailed(BaseException):
         self.reason = reason
 
 
-class Fenced(TurnError):
+class Fenced(TurnError, code="fenced"):
     """Another worker has taken the turn over; this one may not write any more."""
 
-    code = "fenced"
+
+def create_error(code: str, message: str, *, name: str | None = None) -> InterlockError | None:
+    """Create an error from its recorded code and message; return None where no class has the code.
+
+    Where several classes have it, `name` selects one.
+    """
+    classes: list[type[InterlockError]] = [TurnError, InputError]
+    for one in classes:
+        classes.extend(one.__subclasses__())
+    known = [one for one in classes if one.code == code]
+    if not known:
+        return None
+    found = next((one for one in known if one.__name__ == name), known[0])
+    made = found.__new__(found, message)
+    # Not by the class's own __init__, which may take more than a message.
+    if isinstance(made, TurnError):
+        TurnError.__init__(made, message)
+    else:
+        InterlockError.__init__(made, message)
+    return made

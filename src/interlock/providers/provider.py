@@ -1,4 +1,4 @@
-"""What a provider is. An agent brings its own in `Agent(providers=...)`; the library has a table of them."""
+"""Providers, which create adapters from settings. An agent declares its own in `Agent(providers=...)`; the library has a table of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from interlock.adapters.models.rules import Rules
+from interlock.models.rules import Rules
 from interlock.runtime.redaction import Redactor
 from interlock.settings import Settings
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One line of `interlock doctor`. `off` is what nobody asked for; `fix` says how to get it, or how to repair it."""
+    """One line of `interlock doctor`. `off` means not configured; `fix` says how to turn it on, or how to repair it."""
 
     what: str
     state: Literal["ok", "off", "broken"]
@@ -27,10 +27,10 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a provider may use to make its adapter.
+    """What a provider may use to create its adapter.
 
     `rules` are the offline rules of the agent that the adapter is for. `granted` are the capabilities that the caller of `Interlock`
-    has granted himself. While a turn is `replaying`, only the code of an adapter with parts runs, so nothing may be opened.
+    has granted. While a turn is `replaying`, only the code of an adapter with parts runs, so nothing may be opened.
     """
 
     settings: Settings
@@ -38,11 +38,11 @@ class Context:
     granted: frozenset[type] = frozenset()
     replaying: bool = False
     find: Callable[[type], Any]
-    """Returns the adapter behind another capability."""
+    """Returns the adapter of another capability."""
     open: Callable[[Provider], Any]
     """Returns the adapter of another provider, which is opened once."""
     at_close: Callable[[Callable[[], Awaitable[None]]], None]
-    """Registers what is to be awaited when the application is closed; the last one registered comes first."""
+    """Registers a coroutine function to await when the application closes, in reverse order of registration."""
 
     def closing(self, opened: T) -> T:
         """Return an adapter after registering its `aclose`."""
@@ -57,20 +57,21 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Provider:
-    """How the adapter behind one or several capabilities is made, and looked at.
+    """Creates and checks the adapter of one or several capabilities.
 
-    `open` returns the adapter; it is called when a graph that uses the capability is prepared. A provider of `Memory` also provides
-    `MemoryReader` and `MemoryWriter`, which it inherits from. `parts` are capabilities that the adapter's methods are handed as
-    keyword-only parameters, as nodes are. An adapter is shared by all agents of an application unless `shared` is false.
-    `check` yields what `interlock doctor` says; looking must not change anything.
+    `open` returns the adapter; it is called when a graph that uses the capability is compiled. A provider of `Memory` also provides
+    `MemoryReader` and `MemoryWriter`, from which `Memory` inherits. `parts` are capabilities that the adapter's methods receive as
+    keyword-only parameters, as nodes do. `adapt` wraps an adapter that the caller grants instead of the provider's. All agents of an
+    application share an adapter unless `shared` is false. `check` yields lines for `interlock doctor`; it must not change anything.
     """
 
     capabilities: tuple[type, ...]
     open: Callable[[Context], object]
     check: Callable[[Context], AsyncIterator[Check]] | None = None
     parts: tuple[type, ...] = ()
+    adapt: Callable[[object], object] | None = None
     shared: bool = True
 
     def provides(self, capability: type) -> bool:
-        """Tell whether the adapter has all methods of a capability."""
+        """Return whether the adapter has all methods of a capability."""
         return any(capability in provided.__mro__ for provided in self.capabilities)

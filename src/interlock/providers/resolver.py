@@ -6,22 +6,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from interlock.adapters.models.rules import Rules
 from interlock.agent import Agent
-from interlock.capabilities import ModelBackend
 from interlock.capabilities.capability import is_capability
 from interlock.contract import Graph
-from interlock.errors import InterlockError, Problem, SettingsInvalid
+from interlock.errors import ExtraMissing, InterlockError, Problem, SettingsInvalid
+from interlock.grant_checks import adapter_problems, part_problems
+from interlock.models.rules import Rules
 from interlock.providers.library import LIBRARY
-from interlock.providers.models import adapt_granted, guard_backend
+from interlock.providers.models import adapt_granted
 from interlock.providers.provider import Check, Context, Provider
 from interlock.providers.stores import open_session_state
-from interlock.runtime.grant_checks import adapter_problems, part_problems
 from interlock.runtime.targets import Composed, Subgraph
 from interlock.settings import Settings
 
 if TYPE_CHECKING:
-    from interlock.adapters.stores.kept import CheckpointedSessions
+    from interlock.stores.session_state import CheckpointedSessions
 
 __all__ = ["Providers"]
 
@@ -37,7 +36,7 @@ class Providers:
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     def problems(self) -> list[Problem]:
-        """Find every grant that is not what it is granted as, whichever graphs use it."""
+        """Find every grant that does not fit its capability, also where no graph uses it."""
         found: list[Problem] = []
         for capability, adapter in self._granted.items():
             if not is_capability(capability):
@@ -50,33 +49,32 @@ class Providers:
         return found
 
     def subgraphs(self, agent: Agent, capabilities: Iterable[type]) -> dict[type, Subgraph]:
-        """Return the capabilities behind which a graph stands, each with that graph."""
+        """Return the capabilities that are provided by a graph, each with that graph."""
         found = {capability: self._granted.get(capability, agent.subgraphs.get(capability)) for capability in capabilities}
         return {capability: behind for capability, behind in found.items() if isinstance(behind, Subgraph)}
 
     def composed(self, agent: Agent, capabilities: Iterable[type], *, replaying: bool = False) -> dict[type, Composed]:
-        """Return the adapters that are handed other capabilities, with those parts. For a replay the parts are left out."""
+        """Return the composed adapters, with the capabilities that they receive as parts. For a replay the parts are left out."""
         found: dict[type, Composed] = {}
         for capability in capabilities:
             granted, provider = self._grant(capability), self._provider(agent, capability)
             if isinstance(granted, Composed):
-                found[capability] = granted
+                found[capability] = Composed(granted.adapter, parts=dict.fromkeys(granted.parts)) if replaying else granted
             elif granted is None and provider is not None and provider.parts:
                 parts = {part: None if replaying else self.adapter(part, agent) for part in provider.parts}
                 found[capability] = Composed(self._open(provider, agent, replaying=replaying), parts=parts)
         return found
 
     def adapters(self, agent: Agent, capabilities: Iterable[type]) -> dict[type, object]:
-        """Return an adapter for each of these capabilities that someone provides."""
+        """Return an adapter for each of these capabilities that has a provider."""
         found = {capability: self.adapter(capability, agent) for capability in capabilities}
         return {capability: adapter for capability, adapter in found.items() if adapter is not None}
 
     def adapter(self, capability: type, agent: Agent | None = None) -> Any:
-        """Return the adapter behind one capability, for this agent; None where no one provides it."""
-        granted = self._grant(capability)
+        """Return the adapter of one capability, for this agent; None where it has no provider."""
+        granted, provider = self._grant(capability), self._provider(agent, capability)
         if granted is not None:
-            return guard_backend(granted) if capability is ModelBackend else granted
-        provider = self._provider(agent, capability)
+            return granted if provider is None or provider.adapt is None else provider.adapt(granted)
         return None if provider is None else self._open(provider, agent)
 
     def session_state(self, graph: Graph, fingerprint: str) -> CheckpointedSessions:
@@ -87,7 +85,7 @@ class Providers:
         return self._session_state[fingerprint]
 
     async def check(self, providers: Sequence[Provider] = LIBRARY, agent: Agent | None = None) -> AsyncIterator[Check]:
-        """Look at what providers have to say for `interlock doctor`. Whatever is opened for that is closed again."""
+        """Run the checks of providers for `interlock doctor`. Everything that they open is closed again."""
         for provider in providers:
             if provider.check is None:
                 continue
@@ -96,6 +94,8 @@ class Providers:
                 async for check in provider.check(context):
                     redact = context.redactor.text
                     yield replace(check, found=redact(check.found), fix=redact(check.fix))
+            except ExtraMissing as error:
+                yield Check(what=provider.capabilities[0].__name__, state="off", found="not installed", fix=error.command)
             except InterlockError as error:
                 yield Check(what=provider.capabilities[0].__name__, state="broken", found=error.message)
             finally:
@@ -148,7 +148,7 @@ def _checked(granted: Mapping[type, object]) -> dict[type, object]:
     if not isinstance(granted, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
         raise SettingsInvalid(f"Grants are a mapping of capabilities to adapters, not a '{type(granted).__name__}'.")
     for key in granted:
-        if not isinstance(key, type):  # pyright: ignore[reportUnnecessaryIsInstance] - likewise
+        if not isinstance(key, type):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
             raise SettingsInvalid(
                 f"'{key!s:.100}' is no capability, and nothing can be granted as it. Write the class itself, as in {{Model: adapter}}."
             )

@@ -8,21 +8,22 @@ To add a concern, write a `Layer` in a file of its own and name it in `LAYERS`.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from interlock.contract.schema import ValidationError
 from interlock.errors import CapabilityTimeout, InterlockError, JournalFailed, ModelTimeout
-from interlock.runtime.deadlines import CallDeadline, CloseStream, Deadline
+from interlock.runtime.deadlines import CallDeadline, ChunkDeadline, CloseStream, Deadline
 from interlock.runtime.events import Run
-from interlock.runtime.journal import JournalCalls, JournalSlot
+from interlock.runtime.journal import CommitPending, JournalCalls, JournalSlot
 from interlock.runtime.layers import CheckOpen, EmitEvents, Layer, SecretArguments, SecretResults, ValidateResult, raise_alone
 from interlock.runtime.limits import CallUsage, CountUsage, ModelCallLimit
 from interlock.runtime.rate_limits import CallRate
 
 if TYPE_CHECKING:
-    from interlock.runtime.context import NodeContext
-    from interlock.runtime.method import Args, Kwargs, Method
+    from interlock.runtime.context import NodeContext, TurnFeatures
+    from interlock.runtime.targets import Args, Kwargs, Method
 
 __all__ = ["LAYERS", "Call", "Pipeline", "Stream", "Target"]
 
@@ -30,6 +31,7 @@ LAYERS: tuple[Layer, ...] = (
     CheckOpen(),
     ModelCallLimit(),
     SecretArguments(),
+    CommitPending(),
     EmitEvents(),
     SecretResults(),
     CountUsage(),
@@ -38,6 +40,7 @@ LAYERS: tuple[Layer, ...] = (
     ValidateResult(),
     CloseStream(),
     CallDeadline(),
+    ChunkDeadline(),
 )
 """From the node to the target. A call starts in this order; its chunks, its end and its errors come back in the reverse order.
 
@@ -52,36 +55,11 @@ _CHUNKS_PER_YIELD = 32
 """After this many chunks a stream yields to the event loop, so that listeners can read the events of a source that never waits."""
 
 
-class Target(Protocol):
-    """Answers the calls of one method."""
-
-    method: Method
-    pipeline: Pipeline
-    is_journaled: bool
-    """Whether its results are journal entries. The calls that a graph or a composed adapter makes are entries of their own."""
-    has_deadline: bool
-    """Whether a call has a deadline of its own, or only the turn's."""
-    is_validated: bool
-    """Whether its results and errors are still to be validated; a graph's are, by its nodes' contracts."""
-
-    def open(self, call: Call) -> Any:
-        """Make the call: return a coroutine, or an async generator for a method that streams."""
-        ...
-
-    def start_event(self, call: Call) -> Run | None:
-        """Emit the start event of a call; return the run for its other events, None where it has none."""
-        ...
-
-    def end_event(self, call: Call, run: Run) -> None:
-        """Emit the end event of a call."""
-        ...
-
-
 class Pipeline:
-    """The layers that the calls of a target pass, and the hooks that each of them overrides, with its index."""
+    """The layers that the calls of a target pass in turns with the same features, and the hooks that each overrides, with its index."""
 
-    def __init__(self, target: Target) -> None:
-        self.layers = tuple(layer for layer in LAYERS if layer.applies(target))
+    def __init__(self, target: Target, turn: TurnFeatures) -> None:
+        self.layers = tuple(layer for layer in LAYERS if layer.applies(target, turn))
         self.start = self._overridden("start")
         self.wait = self._overridden("wait")
         self.chunk = self._overridden("chunk")[::-1]
@@ -93,6 +71,37 @@ class Pipeline:
         return tuple((index, getattr(layer, hook)) for index, layer in found)
 
 
+class Target(ABC):
+    """Answers the calls of one method. Subclasses say what differs."""
+
+    is_journaled = True
+    """Whether its results are journal entries. The calls that a graph or a composed adapter makes are entries of their own."""
+    has_deadline = True
+    """Whether a call has a deadline of its own, or only the turn's."""
+    is_validated = True
+    """Whether its results and errors are still to be validated; a graph's are, by its nodes' contracts."""
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self.pipelines: dict[TurnFeatures, Pipeline] = {}
+
+    def new_pipeline(self, turn: TurnFeatures) -> Pipeline:
+        """Create the pipeline of calls in turns with these features."""
+        self.pipelines[turn] = Pipeline(self, turn)
+        return self.pipelines[turn]
+
+    @abstractmethod
+    def open(self, call: Call) -> Any:
+        """Make the call: return a coroutine, or an async generator for a method that streams."""
+
+    def start_event(self, call: Call) -> Run | None:  # noqa: ARG002 - for targets that have events
+        """Emit the start event of a call; return the run for its other events, None where it has none."""
+        return None
+
+    def end_event(self, call: Call, run: Run) -> None:  # noqa: B027 - for targets that have events
+        """Emit the end event of a call."""
+
+
 class Call:
     """A call under way. The layers keep here what they need to know about it."""
 
@@ -101,6 +110,8 @@ class Call:
     """How many layers have started. Where a layer answers in place of the target, the layers behind it never start."""
     source: Any = None
     """Gives the result: a coroutine, or an async generator for a method that streams."""
+    task: asyncio.Task[Any] | None = None
+    """The task that waits for the result or the next chunk."""
     on_chunk: Callable[[str], None] | None = None
     """Shows the beginning of an answer before all of it is there. It does not change the result."""
     sequence = 0
@@ -118,7 +129,8 @@ class Call:
 
     def __init__(self, target: Target, node: NodeContext, args: Args, kwargs: Kwargs) -> None:
         self.target = target
-        self.pipeline = target.pipeline
+        features = node.turn.features
+        self.pipeline = target.pipelines.get(features) or target.new_pipeline(features)
         self.node = node
         self.args = args
         self.kwargs = kwargs
@@ -126,15 +138,10 @@ class Call:
     async def result(self) -> Any:
         """Make a call that returns one value."""
         node = self.node
-        task = node.enter(asyncio.current_task())
+        self.task = task = asyncio.current_task()
+        other = None if task is node.task else node.enter(task)
         try:
-            await self.start()
-            if self.source is None:
-                for _, wait in self.pipeline.wait:
-                    pending = wait(self)
-                    if pending is not None:
-                        await pending
-                self.source = self.target.open(self)
+            await self.open()
             chunk = self.pass_on(await self.source)
             await self.end()
         except _ERRORS as error:
@@ -142,10 +149,11 @@ class Call:
         else:
             return chunk
         finally:
-            node.leave(task)
+            if other is not None:
+                node.leave(other)
 
-    async def start(self) -> None:
-        """Start the call in every layer, until one of them answers it."""
+    async def open(self) -> None:
+        """Start the call in every layer, until one of them answers it; otherwise make it."""
         for index, start in self.pipeline.start:
             self.reached = index + 1
             pending = start(self)
@@ -154,6 +162,11 @@ class Call:
             if self.source is not None:
                 return
         self.reached = len(self.pipeline.layers)
+        for _, wait in self.pipeline.wait:
+            pending = wait(self)
+            if pending is not None:
+                await pending
+        self.source = self.target.open(self)
 
     def pass_on(self, chunk: Any) -> Any:
         """Pass a chunk through the layers, from the target to the node."""
@@ -205,6 +218,8 @@ class Call:
     @property
     def idempotency_key(self) -> str:
         """Identifies the call: the same when a resumed turn makes it again."""
+        if not self.sequence:
+            self.sequence = self.node.turn.next_sequence()
         return f"{self.node.turn.turn}:{self.sequence}"
 
     def late(self) -> InterlockError:
@@ -228,20 +243,20 @@ class Stream:
     async def __anext__(self) -> Any:  # noqa: C901 - in one place, because it runs for every chunk
         call, node = self._call, self._call.node
         if not node.is_open:
-            node.check_open(call.target.method.label)
+            node.refuse(call.target.method.label)
         if self._is_over:
             raise StopAsyncIteration
-        task = node.enter(asyncio.current_task())
+        call.task = task = asyncio.current_task()
+        other = None if task is node.task else node.enter(task)
         try:
             if call.source is None:
-                await call.start()
-                call.source = call.source or call.target.open(call)
-            for index, wait in call.pipeline.wait:
-                if index < call.reached:
-                    pending = wait(call)
+                await call.open()
+            else:
+                for index, wait in call.pipeline.wait:
+                    pending = wait(call) if index < call.reached else None
                     if pending is not None:
                         await pending
-            chunk = call.pass_on(await anext(call.source))
+            chunk = call.pass_on(await anext(cast("Any", call.source)))
             self._count += 1
             if not self._count % _CHUNKS_PER_YIELD:
                 await asyncio.sleep(0)
@@ -254,7 +269,8 @@ class Stream:
         else:
             return chunk
         finally:
-            node.leave(task)
+            if other is not None:
+                node.leave(other)
 
     async def aclose(self) -> None:
         """Stop reading."""

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from interlock.errors import ContractViolation, JournalFailed
 from interlock.runtime.deadlines import Deadlines
 from interlock.runtime.events import Run
 from interlock.runtime.journal import Journal
+from interlock.runtime.layers import is_cancelled
 from interlock.runtime.limits import Budget
 from interlock.runtime.observe import LOGGER
 from interlock.runtime.rate_limits import RateLimits
 from interlock.runtime.redaction import Redactor
 
-__all__ = ["NodeContext", "TurnContext"]
+__all__ = ["NodeContext", "TurnContext", "TurnFeatures"]
+
+
+class TurnFeatures(NamedTuple):
+    """What a turn has, beside what every turn has. It decides which layers its calls pass."""
+
+    events: bool = False
+    """Whether a listener or an observer gets its events."""
+    journal: bool = False
+    deadlines: bool = False
+    rate_limits: bool = False
 
 
 @dataclass(kw_only=True, slots=True)
@@ -23,10 +35,11 @@ class TurnContext:
     """What all graph runs of one turn share."""
 
     turn: str
+    features: TurnFeatures
     budget: Budget
+    deadlines: Deadlines
     redactor: Redactor
     journal: Journal | None = None
-    deadlines: Deadlines | None = None
     rate_limits: RateLimits | None = None
     path: list[str] = field(default_factory=list[str])
     """The nodes in the order in which they started, each with the nodes that it is inside: `plan_goal/prompt`."""
@@ -35,7 +48,11 @@ class TurnContext:
     streamed: list[str] | None = None
     """What models have streamed in the node that is running; None where no partial answer is wanted."""
     calls: int = 0
-    """How many calls were started: the sequence number of the last one."""
+    """How many calls have a sequence number: the number of the last one."""
+
+    def next_sequence(self) -> int:
+        self.calls += 1
+        return self.calls
 
 
 class _Closable(Protocol):
@@ -43,7 +60,7 @@ class _Closable(Protocol):
 
 
 class NodeContext:
-    """One run of a node. While it is open, the node may use what it was granted."""
+    """One run of a node. While it is open, the node may use what it was granted. Used as a context manager around the node."""
 
     __slots__ = ("_streams", "_tasks", "is_cancelled", "is_open", "node", "run", "task", "turn")
 
@@ -54,45 +71,52 @@ class NodeContext:
         self.is_open = True
         self.is_cancelled = False
         self.task = asyncio.current_task()
-        self._streams: list[_Closable] | None = None
-        self._tasks: set[asyncio.Task[Any]] | None = None
+        self._streams: list[_Closable] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    def check_open(self, method: str) -> None:
-        """Raise ContractViolation for a call that is made after the node has ended."""
-        if not self.is_open:
-            raise ContractViolation(f"'{method}' was called after node '{self.node}' had ended.")
+    async def __aenter__(self) -> Self:
+        return self
 
-    def enter(self, task: asyncio.Task[Any] | None) -> asyncio.Task[Any] | None:
-        """Note a call that is made in a task other than the node's own; return that task, or None for the node's own."""
-        if task is self.task or task is None:
-            return None
-        if self._tasks is None:
-            self._tasks = set()
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """End the calls of the node. Raise the failure of the journal, whatever the node returned or raised."""
+        self.is_cancelled = self.is_cancelled or isinstance(error, asyncio.CancelledError)
+        self.is_open = False
+        if self._streams or self._tasks:
+            await self._close()
+        journal = self.turn.journal
+        if journal is None or (self.is_cancelled and is_cancelled()):
+            return
+        if self.run is not None:
+            # The end event of the node shows what rests on its calls.
+            with suppress(JournalFailed):
+                await journal.commit()
+        if journal.failure is not None:
+            raise journal.failure from None
+
+    def refuse(self, method: str) -> NoReturn:
+        """Raise the error of a call that is made after the node has ended."""
+        raise ContractViolation(f"'{method}' was called after node '{self.node}' had ended.")
+
+    def enter(self, task: Any) -> Any:
+        """Note a call that is made in a task other than the node's own; return that task."""
         self._tasks.add(task)
         return task
 
-    def leave(self, task: asyncio.Task[Any] | None) -> None:
+    def leave(self, task: Any) -> None:
         """Note that the call has ended."""
-        if task is not None and self._tasks is not None:
-            self._tasks.discard(task)
+        self._tasks.discard(task)
 
     def add_stream(self, stream: _Closable) -> None:
         """Note a stream, to be closed with the node if it was not closed before."""
-        if self._streams is None:
-            self._streams = []
         self._streams.append(stream)
 
-    @property
-    def has_open_calls(self) -> bool:
-        return bool(self._streams or self._tasks)
-
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Cancel the calls that the node's tasks are still making, and close its streams."""
-        tasks = [task for task in self._tasks or () if not task.done()]
+        tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for stream in self._streams or ():
+        for stream in self._streams:
             try:
                 await stream.aclose()
             except JournalFailed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -19,8 +19,14 @@ from interlock.runtime.limits import GRACE
 
 if TYPE_CHECKING:
     from interlock.runtime.call import Call, Target
+    from interlock.runtime.context import TurnFeatures
 
-__all__ = ["CallDeadline", "CloseStream", "Deadline", "Deadlines"]
+__all__ = ["CallDeadline", "ChunkDeadline", "CloseStream", "Deadline", "Deadlines"]
+
+Task: TypeAlias = asyncio.Task[Any]
+
+_GRACE_ROUNDS = 25
+"""A grace period ends only when the event loop has come round to it this often: a process that stands still in it loses nothing."""
 
 _RETRY_SECONDS = 0.1
 """After this time a task that did not end when it was cancelled is cancelled again."""
@@ -29,25 +35,32 @@ _RETRY_SECONDS = 0.1
 class Deadline:
     """A moment until which a task may wait for something."""
 
-    __slots__ = ("_cancellations", "_grace", "cancelling", "moment", "task", "was_missed")
+    __slots__ = ("_cancellations", "_round_seconds", "_rounds_left", "cancelling", "moment", "task", "was_missed")
 
-    def __init__(self, task: asyncio.Task[Any], moment: float, grace: float) -> None:
+    def __init__(self, task: Task, moment: float, grace: float) -> None:
         self.task = task
         self.moment = moment
-        self._grace = grace
+        self._round_seconds = grace / _GRACE_ROUNDS
+        self._rounds_left = _GRACE_ROUNDS if grace else 0
         self.was_missed = False
         self._cancellations = 0
         self.cancelling = task.cancelling()
 
     def expire(self, now: float) -> None:
         """Cancel the task; with a grace period, only when that is over too."""
-        if self._grace:
-            self.moment, self._grace = now + self._grace, 0.0
+        if self._rounds_left:
+            self._rounds_left -= 1
+            self.moment = now + self._round_seconds
             return
         self.was_missed = True
         self._cancellations += 1
         self.moment += _RETRY_SECONDS
         self.task.cancel()
+
+    def start_grace(self, now: float) -> None:
+        """Start the grace period again."""
+        self._rounds_left = _GRACE_ROUNDS
+        self.expire(now)
 
     def pause(self) -> None:
         """Suspend the deadline until the next chunk is waited for."""
@@ -68,119 +81,93 @@ class Deadline:
 
 
 class Deadlines:
-    """The deadlines of one turn. Once they are closed, none of them can cancel anything."""
+    """The deadlines of all turns of one event loop, with the timer that they share.
 
-    __slots__ = ("_deadlines", "_timer")
+    The timer is set again only for a moment before the one that it is set for.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._deadlines: set[Deadline] = set()
-        self._timer = _timer_of(loop)
-        self._timer.turns.add(self)
+        self._fires_at = math.inf
+        self._handle: asyncio.TimerHandle | None = None
 
-    def begin(self, moment: float, *, grace: float = 0.0) -> Deadline:
-        """Set a deadline for the current task.
+    @staticmethod
+    def of(loop: asyncio.AbstractEventLoop) -> Deadlines:
+        """Return the deadlines of an event loop."""
+        found = _loops.get(loop)
+        if found is None:
+            for closed in [known for known in list(_loops) if known.is_closed()]:
+                _loops.pop(closed, None)
+            found = _loops.setdefault(loop, Deadlines(loop))
+        return found
+
+    def begin(self, moment: float, task: Task | None = None, *, grace: float = 0.0) -> Deadline:
+        """Set a deadline for a task, the current one where none is given.
 
         The seconds of a grace period count from when the missed deadline is noticed, which on a busy machine is long after it:
         inner deadlines that were missed at the same time fire first.
         """
-        deadline = Deadline(cast("asyncio.Task[Any]", asyncio.current_task()), moment, grace)
+        deadline = Deadline(task or _current_task(), moment, grace)
         self._deadlines.add(deadline)
-        if moment < self._timer.fires_at:
-            self._timer.set(moment)
+        if moment < self._fires_at:
+            self._set_timer(moment)
         return deadline
 
-    def again(self, deadline: Deadline | None, moment: float) -> Deadline:
-        """Set a deadline for the next chunk, reusing the last one where that is possible."""
-        task = asyncio.current_task()
-        if deadline is None or deadline.was_missed or deadline.task is not task:
-            if deadline is not None:
-                self.end(deadline)
-            return self.begin(moment)
-        deadline.moment = moment
-        deadline.cancelling = deadline.task.cancelling()
-        if moment < self._timer.fires_at:
-            self._timer.set(moment)
-        return deadline
+    def move(self, deadline: Deadline, moment: float, task: Task | None) -> bool:
+        """Use a deadline again for the next chunk. Return False where it was missed, or is another task's."""
+        if deadline.was_missed or deadline.task is not task:
+            return False
+        deadline.moment, deadline.cancelling = moment, deadline.task.cancelling()
+        if moment < self._fires_at:
+            self._set_timer(moment)
+        return True
 
     def end(self, deadline: Deadline) -> None:
-        """Remove a deadline."""
+        """Remove a deadline. It cancels nothing from now on."""
         self._deadlines.discard(deadline)
         if deadline.was_missed:
             deadline.uncancel()
 
-    def close(self) -> None:
-        """Remove all deadlines of the turn."""
-        self._timer.turns.discard(self)
-
-    def check(self, now: float) -> float:
-        """Expire the deadlines that were missed; return the next one."""
-        for deadline in [deadline for deadline in self._deadlines if deadline.moment <= now]:
-            deadline.expire(now)
-        return min((deadline.moment for deadline in self._deadlines), default=math.inf)
-
-
-class LoopTimer:
-    """The timer of an event loop. It is set again only for a moment before the one that it is set for."""
-
-    __slots__ = ("_handle", "fires_at", "loop", "turns")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.turns: set[Deadlines] = set()
-        self.fires_at = math.inf
-        self._handle: asyncio.TimerHandle | None = None
-
-    def set(self, moment: float) -> None:
-        """Fire at this moment."""
+    def _set_timer(self, moment: float) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        self.fires_at = moment
-        self._handle = self.loop.call_at(moment, self._fire)
+        self._fires_at = moment
+        self._handle = self._loop.call_at(moment, self._fire)
 
     def _fire(self) -> None:
-        self._handle, self.fires_at = None, math.inf
-        now = self.loop.time()
-        following = min([turn.check(now) for turn in self.turns], default=math.inf)
+        self._handle, self._fires_at = None, math.inf
+        now = self._loop.time()
+        for deadline in [deadline for deadline in self._deadlines if deadline.moment <= now]:
+            deadline.expire(now)
+        following = min((deadline.moment for deadline in self._deadlines), default=math.inf)
         if following < math.inf:
-            self.set(following)
+            self._set_timer(following)
 
 
-_timers: dict[asyncio.AbstractEventLoop, LoopTimer] = {}
+def _current_task() -> Task:
+    return cast("Task", asyncio.current_task())
+
+
+_loops: dict[asyncio.AbstractEventLoop, Deadlines] = {}
 """Keyed by loop, not by thread: a host may move an event loop from one thread to another."""
 
 
-def _timer_of(loop: asyncio.AbstractEventLoop) -> LoopTimer:
-    timer = _timers.get(loop)
-    if timer is None:
-        for closed in [known for known in list(_timers) if known.is_closed()]:
-            _timers.pop(closed, None)
-        timer = _timers.setdefault(loop, LoopTimer(loop))
-    return timer
-
-
 class CallDeadline(Layer):
-    """Limits how long a call may take, or each chunk of a call that streams."""
+    """Limits how long a call may take."""
 
     @override
-    def applies(self, target: Target) -> bool:
-        return target.has_deadline
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
+        return turn.deadlines and target.has_deadline and not target.method.is_stream
 
     @override
     def wait(self, call: Call) -> Awaitable[None] | None:
         turn = call.node.turn
-        if turn.deadlines is None:
-            return None
         until = turn.budget.call_until()
         if not until:
-            return _start_late(call, turn.deadlines)
-        call.deadline = turn.deadlines.again(call.deadline, until)
+            return _wait_late(call)
+        call.deadline = turn.deadlines.begin(until, call.task)
         return None
-
-    @override
-    def chunk(self, call: Call, chunk: Any) -> Any:
-        if call.deadline is not None:
-            call.deadline.pause()
-        return chunk
 
     @override
     def end(self, call: Call) -> None:
@@ -193,48 +180,67 @@ class CallDeadline(Layer):
         return call.late() if is_late else error
 
 
+class ChunkDeadline(CallDeadline):
+    """Limits how long a stream may take for each chunk. Between two chunks no time counts."""
+
+    @override
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
+        return turn.deadlines and target.has_deadline and target.method.is_stream
+
+    @override
+    def wait(self, call: Call) -> Awaitable[None] | None:
+        deadline, turn = call.deadline, call.node.turn
+        until = turn.budget.call_until()
+        if until and deadline is not None and turn.deadlines.move(deadline, until, call.task):
+            return None
+        _remove(call)
+        return super().wait(call)
+
+    @override
+    def chunk(self, call: Call, chunk: Any) -> Any:
+        if call.deadline is not None:  # pragma: no branch - `wait` has set it
+            call.deadline.pause()
+        return chunk
+
+
 class CloseStream(Layer):
     """Closes the source of a stream, within the time that a call may take."""
 
     @override
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
         return target.method.is_stream
 
     @override
-    def end(self, call: Call) -> Awaitable[None]:
-        return _close(call)
+    async def end(self, call: Call) -> None:
+        turn = call.node.turn
+        deadline = turn.deadlines.begin(turn.budget.call_until())
+        try:
+            if call.source is not None:
+                await call.source.aclose()
+        except asyncio.CancelledError:
+            if deadline.caused_cancellation():
+                raise call.late() from None
+            raise
+        finally:
+            turn.deadlines.end(deadline)
 
     @override
     async def fail(self, call: Call, error: BaseException) -> BaseException:
-        await _close(call)
+        await self.end(call)
         return error
 
 
-async def _close(call: Call) -> None:
-    deadlines, budget = call.node.turn.deadlines, call.node.turn.budget
-    deadline = None if deadlines is None else deadlines.begin(budget.call_until())
-    try:
-        if call.source is not None:
-            await call.source.aclose()
-    except asyncio.CancelledError:
-        if deadline is not None and deadline.caused_cancellation():
-            raise call.late() from None
-        raise
-    finally:
-        if deadline is not None and deadlines is not None:
-            deadlines.end(deadline)
-
-
-async def _start_late(call: Call, deadlines: Deadlines) -> None:
+async def _wait_late(call: Call) -> None:
     """Refuse a call where the turn's time is up, unless it takes no time."""
     # Yield to the event loop so that a node which retries again and again cannot starve other turns.
     await asyncio.sleep(0)
     if not call.target.method.is_instant:
         raise call.late()
-    call.deadline = deadlines.again(call.deadline, call.node.turn.budget.now() + GRACE)
+    turn = call.node.turn
+    call.deadline = turn.deadlines.begin(turn.budget.now(), call.task, grace=GRACE)
 
 
 def _remove(call: Call) -> None:
     deadline, call.deadline = call.deadline, None
-    if deadline is not None and call.node.turn.deadlines is not None:
+    if deadline is not None:
         call.node.turn.deadlines.end(deadline)

@@ -6,11 +6,9 @@ Run ids follow from the turn's id, so a turn that is replayed or resumed emits t
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import functools
 import hashlib
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -22,7 +20,7 @@ from interlock.capabilities.tools import ToolRequest
 from interlock.contract.schema import Write, json_writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
-__all__ = ["Event", "EventEmitter", "EventQueue", "Listener", "Observer", "Run", "hide"]
+__all__ = ["Event", "EventEmitter", "Listener", "Observer", "Run", "hide"]
 
 
 class Event(TypedDict):
@@ -235,34 +233,3 @@ class EventEmitter:
             self._listener(event)
         except Exception as error:  # noqa: BLE001 - it is raised to the listener's owner when the turn has ended
             self.listener_error = error
-
-
-class EventQueue:
-    """Events between a turn and one reader. Both are in the same event loop, so it needs no locks."""
-
-    def __init__(self) -> None:
-        self.events: deque[Event] = deque()
-        self._is_closed = False
-        self._waiting: asyncio.Future[None] | None = None
-
-    def append(self, event: Event) -> None:
-        """Add an event and wake the reader."""
-        self.events.append(event)
-        self._wake()
-
-    def end(self) -> None:
-        """Close the queue. The reader still gets what is in it."""
-        self._is_closed = True
-        self._wake()
-
-    async def wait(self) -> bool:
-        """Wait for events. Return False when the queue is empty and closed."""
-        while not self.events and not self._is_closed:
-            self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
-        return bool(self.events)
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)

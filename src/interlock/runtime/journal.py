@@ -9,32 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
+import json
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol
+from typing import TYPE_CHECKING, Any, NotRequired, Protocol, cast
 
+from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict, override
 
 from interlock.capabilities.human import Question
+from interlock.contract.type_hints import format_type
 from interlock.errors import (
-    Fenced,
     InputError,
     InterlockError,
     JournalFailed,
+    ModelError,
     PersonAwaited,
     RecordInvalid,
+    RejectedAnswer,
     ReplayDiverged,
     StoreUnavailable,
     TurnError,
 )
-from interlock.runtime.call_keys import key_of
 from interlock.runtime.layers import Layer
+from interlock.secrets import fields_of
 
 if TYPE_CHECKING:
-    from interlock.runtime.call import Call
+    from interlock.runtime.call import Call, Target
+    from interlock.runtime.context import TurnFeatures
 
-__all__ = ["Entry", "Journal", "JournalCalls", "JournalSlot", "JournalStore", "MemoryJournal", "recorded_error"]
+__all__ = ["CommitPending", "Entry", "Journal", "JournalCalls", "JournalSlot", "JournalStore", "key_of", "recorded_error"]
 
 
 class RecordedError(TypedDict):
@@ -43,6 +49,7 @@ class RecordedError(TypedDict):
     code: str
     message: str
     kind: NotRequired[str]
+    rejected: NotRequired[RejectedAnswer]
 
 
 class AskedQuestion(TypedDict):
@@ -85,59 +92,16 @@ class JournalStore(Protocol):
         """Take the turn over; return the entries that it has."""
         ...
 
-    async def append(self, entry: Entry) -> None:
-        """Store an entry. When this returns, the entry is durable. Raises Fenced where the turn was claimed with a higher epoch."""
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Store entries, all or none. When this returns, they are durable. Raises Fenced where a higher epoch claimed the turn.
+
+        Where the task that waits for it is cancelled, the same entries come again: those that are stored already are left out.
+        """
         ...
 
     async def end(self, footer: Mapping[str, Any]) -> None:
         """Store how the turn ended. Raises Fenced as `append` does."""
         ...
-
-
-@dataclass(kw_only=True)
-class StoredJournal:
-    """The journal of one turn in memory."""
-
-    epoch: int
-    entries: list[Entry] = dataclasses.field(default_factory=list[Entry])
-    footer: Mapping[str, Any] | None = None
-
-
-class MemoryJournal:
-    """Keeps journals in memory, for tests. Several workers share one `turns`."""
-
-    def __init__(self, turns: dict[str, StoredJournal] | None = None) -> None:
-        self.turns = {} if turns is None else turns
-        self._claimed = ("", -1)
-
-    async def claim(self, turn: str, epoch: int) -> Sequence[Entry]:
-        """Take the turn over; return the entries that it has."""
-        stored = self.turns.setdefault(turn, StoredJournal(epoch=epoch))
-        if stored.epoch > epoch:
-            raise _fenced(turn)
-        stored.epoch = epoch
-        self._claimed = turn, epoch
-        return tuple(stored.entries)
-
-    async def append(self, entry: Entry) -> None:
-        """Store an entry."""
-        self._own.entries.append(entry)
-
-    async def end(self, footer: Mapping[str, Any]) -> None:
-        """Store how the turn ended."""
-        self._own.footer = footer
-
-    @property
-    def _own(self) -> StoredJournal:
-        turn, epoch = self._claimed
-        stored = self.turns.get(turn)
-        if stored is None or stored.epoch != epoch:
-            raise _fenced(turn)
-        return stored
-
-
-def _fenced(turn: str) -> Fenced:
-    return Fenced(f"Turn '{turn}' was taken over by another worker.")
 
 
 _REPLAY_ROUNDS = 1000
@@ -200,25 +164,33 @@ class JournalSlot:
                 raise journal.fail(ReplayDiverged(f"{says} Its next call is {journal.next_left}. Fix: {fix}."))
             rounds += 1
 
-    async def write(self, *, result: Any = None, error: InterlockError | None = None) -> None:
-        """Write the entry of the call."""
+    async def write(self, *, result: Any = None, error: InterlockError | None = None, now: bool = True) -> None:
+        """Write the entry of the call, or keep it for the next commit unless `now`."""
         recorded: RecordedError | None = None
         if error is not None:
             recorded = {"code": error.code, "kind": type(error).__name__, "message": error.message}
-        await self._journal.append(dataclasses.replace(self.call, told=tuple(self._told), result=result, error=recorded))
+            if isinstance(error, ModelError) and error.rejected is not None:
+                recorded["rejected"] = error.rejected
+        self._journal.pending.append(dataclasses.replace(self.call, told=tuple(self._told), result=result, error=recorded))
+        if now:
+            await self._journal.commit()
 
     async def suspend(self, asked: Question) -> None:
         """Write that the call waits for a person's answer."""
         question: AskedQuestion = {"text": asked.text, "options": list(asked.options), "recommended": asked.recommended}
         entry = dataclasses.replace(self.call, question=question)
         if entry not in self._journal.suspended:
-            await self._journal.append(entry)
+            self._journal.pending.append(entry)
+        await self._journal.commit()
 
 
 class Journal:
-    """The calls of one turn. `store` gets each new entry before the node gets the result.
+    """The calls of one turn.
 
-    A journal that is complete has the whole turn: a call that it does not have is refused.
+    The entry of a call that may have an effect is stored before the node gets the result. The entry of a call that only asks may stay
+    `pending`, because a resumed turn can ask again: it is stored, with others in one batch, before the next effect, before anything is
+    shown that may rest on it, and when the turn ends. A journal that is complete has the whole turn: a call that it does not have is
+    refused.
     """
 
     def __init__(self, turn: str, *, entries: Iterable[Entry] = (), store: JournalStore | None = None, complete: bool = False) -> None:
@@ -226,6 +198,9 @@ class Journal:
         self._store = store
         self._complete = complete
         self._known: defaultdict[tuple[str, str, str, str], deque[Entry]] = defaultdict(deque)
+        self._committing = asyncio.Lock()
+        self.pending: list[Entry] = []
+        """The entries that are not stored yet."""
         self.failure: InterlockError | None = None
         """Why no more calls may be made."""
         entries = tuple(entries)
@@ -253,21 +228,34 @@ class Journal:
         self.left -= 1
         return JournalSlot(self, call, known.popleft())
 
-    async def append(self, entry: Entry) -> None:
-        """Write an entry. Ends the turn where it cannot be written."""
-        if self._store is None:
-            return
-        try:
-            await self._store.append(entry)
-        except InterlockError as error:
-            raise self.fail(error) from error
-        except Exception as error:
-            raise self.fail(StoreUnavailable(f"The record cannot be written: {type(error).__name__}.")) from error
+    @property
+    def is_stored(self) -> bool:
+        """Whether every entry is stored: none is pending, and none is being stored."""
+        return not self.pending and not self._committing.locked()
+
+    async def commit(self) -> None:
+        """Store the pending entries. Ends the turn where they cannot be stored."""
+        # One batch after the other, so that entries are stored in the order in which their calls ended. A call whose entry is part of
+        # a batch that is being stored waits for it, too.
+        async with self._committing:
+            self.check()
+            batch, self.pending = self.pending, []
+            if not batch or self._store is None:
+                return
+            try:
+                await self._store.append(batch)
+            except InterlockError as error:
+                raise self.fail(error) from error
+            except Exception as error:
+                raise self.fail(StoreUnavailable(f"The record cannot be written: {type(error).__name__}.")) from error
+            except BaseException:
+                # The task was cancelled while it waited for the store. Other calls of the turn must not go on without these entries.
+                self.pending[:0] = batch
+                raise
 
     def fail(self, reason: InterlockError) -> JournalFailed:
         """Refuse all further calls; return the exception to raise."""
-        if self.failure is None:
-            self.failure = reason
+        self.failure = self.failure or reason
         return JournalFailed(self.failure)
 
     def check(self) -> None:
@@ -292,18 +280,38 @@ class Journal:
         return [entry for entries in self._known.values() for entry in entries]
 
 
-class JournalCalls(Layer):
-    """Replays a call that the journal has; writes the result of any other before the node gets it."""
+class CommitPending(Layer):
+    """Commits the journal before a call that may have an effect or that is shown: what it is given may rest on pending entries.
+
+    The call is numbered before that, because concurrent calls must get the same numbers when the turn is resumed, with nothing pending.
+    """
+
+    @override
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
+        return turn.journal
 
     @override
     def start(self, call: Call) -> Awaitable[None] | None:
         turn, target = call.node.turn, call.target
         if target.is_journaled:
-            turn.calls += 1
-            call.sequence = turn.calls
-        journal = turn.journal
-        if journal is None:
+            call.sequence = turn.next_sequence()
+        journal = cast("Journal", turn.journal)
+        if journal.is_stored or not (turn.features.events or (target.is_journaled and not target.method.only_asks)):
             return None
+        return journal.commit()
+
+
+class JournalCalls(Layer):
+    """Replays a call that the journal has; writes the entry of any other."""
+
+    @override
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
+        return turn.journal
+
+    @override
+    def start(self, call: Call) -> Awaitable[None] | None:
+        turn, target = call.node.turn, call.target
+        journal = cast("Journal", turn.journal)
         if not target.is_journaled:
             journal.check()
             return None
@@ -325,15 +333,15 @@ class JournalCalls(Layer):
     @override
     def end(self, call: Call) -> Awaitable[None] | None:
         if call.slot is None:
-            if call.node.turn.journal is not None:
-                # A composed adapter may have caught the error with which its own calls ended the turn.
-                call.node.turn.journal.check()
+            # A composed adapter may have caught the error with which its own calls ended the turn.
+            cast("Journal", call.node.turn.journal).check()
             return None
         if call.encoded is None:
             return _close_replay(call)
         if call.node.is_cancelled:
             return None
-        return call.slot.write(result=call.encoded if call.target.method.is_stream else call.encoded[0])
+        result = call.encoded if call.target.method.is_stream else call.encoded[0]
+        return call.slot.write(result=result, now=_is_shown_or_done(call))
 
     @override
     async def fail(self, call: Call, error: BaseException) -> BaseException:
@@ -345,11 +353,17 @@ class JournalCalls(Layer):
             if isinstance(error.question, Question):
                 await call.slot.suspend(error.question)
         elif isinstance(error, InterlockError):
-            await call.slot.write(result=call.encoded if call.target.method.is_stream else None, error=error)
+            result = call.encoded if call.target.method.is_stream else None
+            await call.slot.write(result=result, error=error, now=_is_shown_or_done(call))
         else:
             # The turn is cancelled or its journal failed: what came so far is not the whole result, and must not be recorded as it.
             call.node.is_cancelled = call.node.is_cancelled or isinstance(error, asyncio.CancelledError)
         return error
+
+
+def _is_shown_or_done(call: Call) -> bool:
+    """Return whether a call may have had an effect, or its end is shown."""
+    return call.run is not None or not call.target.method.only_asks
 
 
 async def _replay(call: Call, slot: JournalSlot, known: Entry) -> None:
@@ -392,6 +406,8 @@ def recorded_error(error: RecordedError) -> InterlockError:
         TurnError.__init__(made, error["message"])
     else:
         InterlockError.__init__(made, error["message"])
+    if isinstance(made, ModelError):
+        made.rejected = error.get("rejected")
     return made
 
 
@@ -401,3 +417,24 @@ def _classes() -> list[type[InterlockError]]:
     for one in classes:
         classes.extend(one.__subclasses__())
     return classes
+
+
+def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return the key of a call: a hash of its arguments, the same for equal arguments in every process."""
+    return hashlib.sha256(_canonical((args, kwargs)).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    """Return a text that is the same for equal values: keys and the members of sets are sorted."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return json.dumps(value)
+    if isinstance(value, type):
+        return format_type(cast("Any", value))
+    if isinstance(value, list | tuple):
+        return f"[{','.join(_canonical(item) for item in cast('Iterable[Any]', value))}]"
+    if isinstance(value, set | frozenset):
+        return f"({','.join(sorted(_canonical(item) for item in cast('Iterable[Any]', value)))})"
+    fields = fields_of(value)
+    if fields is None:
+        return json.dumps(to_jsonable_python(value, bytes_mode="base64"))
+    return f"{{{','.join(sorted(f'{_canonical(key)}:{_canonical(item)}' for key, item in fields.items()))}}}"

@@ -14,8 +14,9 @@ from interlock.runtime.redaction.encodings import text_content
 
 if TYPE_CHECKING:
     from interlock.runtime.call import Call, Target
+    from interlock.runtime.context import TurnFeatures
 
-__all__ = ["CheckOpen", "EmitEvents", "Layer", "SecretArguments", "SecretResults", "ValidateResult", "raise_alone"]
+__all__ = ["CheckOpen", "EmitEvents", "Layer", "SecretArguments", "SecretResults", "ValidateResult", "is_cancelled", "raise_alone"]
 
 
 def raise_alone(error: BaseException) -> NoReturn:
@@ -32,8 +33,8 @@ class Layer:
     `start` runs from the first layer of the list to the last, every other hook from the last to the first.
     """
 
-    def applies(self, target: Target) -> bool:  # noqa: ARG002 - for layers that override it
-        """Return whether calls of this target pass the layer."""
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:  # noqa: ARG002 - for layers that override it
+        """Return whether the calls of a target pass the layer in a turn with these features."""
         return True
 
     def start(self, call: Call) -> Awaitable[None] | None:
@@ -44,14 +45,14 @@ class Layer:
 
     def chunk(self, call: Call, chunk: Any) -> Any:  # noqa: ARG002 - for layers that override it
         """Return the chunk, or what is passed on in its place. Raise to reject it."""
-        return chunk
+        return chunk  # pragma: no cover - only hooks that a layer overrides are called
 
     def end(self, call: Call) -> Awaitable[None] | None:
         """End the call: the target has no more chunks, or the caller or an outer layer wants no more."""
 
     def fail(self, call: Call, error: BaseException) -> BaseException | Awaitable[BaseException]:  # noqa: ARG002 - as above
         """Return the error that an inner layer or the target raised, or the one to raise in its place."""
-        return error
+        return error  # pragma: no cover - as above
 
 
 class CheckOpen(Layer):
@@ -60,14 +61,14 @@ class CheckOpen(Layer):
     @override
     def start(self, call: Call) -> None:
         if not call.node.is_open:
-            call.node.check_open(call.target.method.label)
+            call.node.refuse(call.target.method.label)
 
 
 class SecretArguments(Layer):
     """Redacts secret arguments from here on, wherever they appear."""
 
     @override
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
         return bool(target.method.secret_parameters)
 
     @override
@@ -79,6 +80,11 @@ class SecretArguments(Layer):
 
 class EmitEvents(Layer):
     """Emits the events of a call: start, chunk, end, error."""
+
+    @override
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
+        # Whether the arguments of a custom event are valid does not depend on who listens.
+        return turn.events or target.method.event == "custom"
 
     @override
     def start(self, call: Call) -> None:
@@ -122,7 +128,7 @@ class SecretResults(Layer):
     """Redacts a secret result from here on, each chunk of it and all chunks together."""
 
     @override
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
         return target.method.returns_secret
 
     @override
@@ -136,10 +142,10 @@ class SecretResults(Layer):
 
 
 class ValidateResult(Layer):
-    """Validates results against their declared type, and turns whatever an adapter raises into a typed error."""
+    """Validates results against their declared type, and turns every exception of an adapter into a typed error."""
 
     @override
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
         return target.is_validated
 
     @override
@@ -148,12 +154,12 @@ class ValidateResult(Layer):
 
     @override
     def fail(self, call: Call, error: BaseException) -> BaseException:
-        if isinstance(error, JournalFailed) or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+        if isinstance(error, JournalFailed) or (isinstance(error, asyncio.CancelledError) and is_cancelled()):
             return error
         return call.target.method.typed_error(error)
 
 
-def _is_cancelled() -> bool:
-    """Return whether the turn itself is being cancelled, and not something that an adapter waited for."""
+def is_cancelled() -> bool:
+    """Return whether the turn itself is being cancelled, and not something that an adapter or a node waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -12,11 +12,12 @@ from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import override
 
 from interlock.capabilities.model import Usage
-from interlock.errors import BudgetExceeded
+from interlock.errors import BudgetExceeded, ModelError, RejectedAnswer
 from interlock.runtime.layers import Layer
 
 if TYPE_CHECKING:
     from interlock.runtime.call import Call, Target
+    from interlock.runtime.context import TurnFeatures
     from interlock.runtime.deadlines import Deadline
 
 __all__ = ["GRACE", "LATE_STEPS", "Budget", "CallUsage", "CountUsage", "Limits", "ModelCallLimit", "TimeRanOut", "TurnUsage"]
@@ -144,26 +145,34 @@ class Budget:
         if self._late_steps > LATE_STEPS:
             return self._time_is_up()
         if self.turn_deadline is not None:
-            self.turn_deadline.moment = self.now() + GRACE
+            self.turn_deadline.start_grace(self.now())
         return None
 
     def charge_model_call(self) -> CallUsage:
         """Charge one model call. Raises BudgetExceeded where none is left."""
         made = len(self._calls)
         if made == self.limits.max_model_calls:
-            times = "once" if made == 1 else f"{made} times"
-            raise BudgetExceeded(f"The turn may ask a model {times}, and has (max_model_calls).")
+            calls = "1 model call" if made == 1 else f"{made:,} model calls"
+            raise BudgetExceeded(f"The turn reached its limit of {calls} (max_model_calls).")
         self._check()
         self._calls.append(CallUsage())
         return self._calls[-1]
 
     def count(self, usage: CallUsage, output: Any) -> None:
         """Count a model's answer, or one chunk of it. Tokens that the model reports replace the estimate."""
-        size = _size(output)
+        reported: Any = getattr(output, "usage", None)
+        self._charge(usage, _size(output), reported if isinstance(reported, Usage) else None)
+
+    def count_rejected(self, usage: CallUsage, answer: RejectedAnswer) -> None:
+        """Count an answer that cannot be used: it was paid for all the same."""
+        given, made = answer.input_tokens, answer.output_tokens
+        reported = None if given is None and made is None else Usage(input_tokens=given or 0, output_tokens=made or 0)
+        self._charge(usage, answer.output_bytes, reported)
+
+    def _charge(self, usage: CallUsage, size: int, reported: Usage | None) -> None:
         usage.bytes += size
         self._output_bytes += size
-        reported: Any = getattr(output, "usage", None)
-        if isinstance(reported, Usage):
+        if reported is not None:
             usage.reported = reported
         tokens = usage.bytes // _BYTES_PER_TOKEN if usage.reported is None else usage.reported.tokens
         self._tokens += tokens - usage.tokens
@@ -184,9 +193,9 @@ class Budget:
         """Raise BudgetExceeded once models have produced too much; also for a node that caught the first error."""
         limits = self.limits
         if limits.max_output_bytes is not None and self._output_bytes > limits.max_output_bytes:
-            raise BudgetExceeded(f"The turn's models said more than {limits.max_output_bytes:,} bytes (max_output_bytes).")
+            raise BudgetExceeded(f"The turn's models returned more than {limits.max_output_bytes:,} bytes (max_output_bytes).")
         if limits.max_tokens is not None and self._tokens > limits.max_tokens:
-            raise BudgetExceeded(f"The turn took more than {limits.max_tokens:,} tokens (max_tokens).")
+            raise BudgetExceeded(f"The turn used more than {limits.max_tokens:,} tokens (max_tokens).")
 
 
 def _size(output: Any) -> int:
@@ -203,7 +212,7 @@ class ModelCallLimit(Layer):
     """Charges model calls to the budget."""
 
     @override
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
         return target.method.asks_model
 
     @override
@@ -225,7 +234,7 @@ class CountUsage(Layer):
     """Counts what a model returns, chunk by chunk, and notes which model it was."""
 
     @override
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
         return target.method.asks_model
 
     @override
@@ -233,9 +242,15 @@ class CountUsage(Layer):
         turn = call.node.turn
         if turn.streamed is not None and call.target.method.is_stream:
             turn.streamed.append(chunk if isinstance(chunk, str) else getattr(chunk, "text", ""))
-        if call.usage is not None:
+        if call.usage is not None:  # pragma: no branch - `ModelCallLimit` has set it
             turn.budget.count(call.usage, chunk)
         name: Any = getattr(chunk, "model", None)
         if isinstance(name, str) and name:
             turn.models[name] = None
         return chunk
+
+    @override
+    def fail(self, call: Call, error: BaseException) -> BaseException:
+        if call.usage is not None and isinstance(error, ModelError) and error.rejected is not None:
+            call.node.turn.budget.count_rejected(call.usage, error.rejected)
+        return error

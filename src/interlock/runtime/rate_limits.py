@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from typing_extensions import override
 
@@ -13,7 +13,8 @@ from interlock.errors import RateLimited
 from interlock.runtime.layers import Layer
 
 if TYPE_CHECKING:
-    from interlock.runtime.call import Call
+    from interlock.runtime.call import Call, Target
+    from interlock.runtime.context import TurnFeatures
 
 __all__ = ["CallRate", "RateLimits"]
 
@@ -50,7 +51,9 @@ class CallRate(Layer):
     """Refuses calls beyond a capability's rate limit. Inside the journal, so that a replayed call is not counted again."""
 
     @override
+    def applies(self, target: Target, turn: TurnFeatures) -> bool:
+        return turn.rate_limits
+
+    @override
     def start(self, call: Call) -> None:
-        limits = call.node.turn.rate_limits
-        if limits is not None:
-            limits.take(call.target.method.capability)
+        cast("RateLimits", call.node.turn.rate_limits).take(call.target.method.capability)

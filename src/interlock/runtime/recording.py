@@ -10,7 +10,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -22,14 +22,14 @@ from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from interlock.contract.schema import ValidationError, error_summary
-from interlock.errors import BudgetExceeded, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
+from interlock.errors import BudgetExceeded, Fenced, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime.events import Event
 from interlock.runtime.journal import Entry
 from interlock.runtime.limits import Limits, TimeRanOut
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.turn import TurnRequest, TurnResult
 
-__all__ = ["Footer", "Header", "Record", "RecordFile", "Replay", "check_path", "differences", "read_record"]
+__all__ = ["Footer", "Header", "MemoryJournal", "Record", "RecordFile", "StoredJournal", "check_path", "read_record"]
 
 VERSION = 1
 
@@ -126,15 +126,6 @@ class Record:
     footer: Footer | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Replay:
-    """A replayed turn: its result, and how that differs from the record."""
-
-    record: Record
-    result: TurnResult
-    differences: tuple[str, ...]
-
-
 _HEADER, _ENTRY, _FOOTER = TypeAdapter(Header), TypeAdapter(Entry), TypeAdapter(Footer)
 
 
@@ -150,7 +141,7 @@ class RecordFile:
         """Create the file of a new turn."""
         record = cls(path, _open(path, os.O_CREAT | os.O_EXCL))
         try:
-            record._write("header", asdict(header))
+            record._write({"header": asdict(header)})
         except InterlockError:
             os.close(record._file)
             raise
@@ -174,21 +165,68 @@ class RecordFile:
         """Return the entries of the turn. The file is locked while it is open, so only one process can write to it."""
         return read_record(self._path).entries
 
-    async def append(self, entry: Entry) -> None:
-        """Write an entry."""
-        self._write("entry", vars(entry))
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries at once."""
+        self._write(*({"entry": vars(entry)} for entry in entries))
 
     async def end(self, footer: Mapping[str, Any]) -> None:
         """Write the footer."""
-        self._write("footer", footer)
+        self._write({"footer": footer})
 
-    def _write(self, kind: str, data: Mapping[str, Any]) -> None:
-        line = _line({kind: data})
+    def _write(self, *lines: Mapping[str, Any]) -> None:
+        written = b"".join(map(_line, lines))
         try:
-            while line:
-                line = line[os.write(self._file, line) :]
+            while written:
+                written = written[os.write(self._file, written) :]
         except OSError as error:
             raise _typed(error, self._path) from error
+
+
+@dataclass(kw_only=True)
+class StoredJournal:
+    """The journal of one turn in memory."""
+
+    epoch: int
+    entries: list[Entry] = field(default_factory=list[Entry])
+    footer: Mapping[str, Any] | None = None
+
+
+class MemoryJournal:
+    """Keeps journals in memory, for tests. Several workers share one `turns`."""
+
+    def __init__(self, turns: dict[str, StoredJournal] | None = None) -> None:
+        self.turns = {} if turns is None else turns
+        self._claimed = ("", -1)
+
+    async def claim(self, turn: str, epoch: int) -> Sequence[Entry]:
+        """Take the turn over; return the entries that it has."""
+        stored = self.turns.setdefault(turn, StoredJournal(epoch=epoch))
+        if stored.epoch > epoch:
+            raise _fenced(turn)
+        stored.epoch = epoch
+        self._claimed = turn, epoch
+        return tuple(stored.entries)
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Store entries."""
+        stored = self._own.entries
+        stored.extend([entry for entry in entries if entry not in stored])
+
+    async def end(self, footer: Mapping[str, Any]) -> None:
+        """Store how the turn ended."""
+        self._own.footer = footer
+
+    @property
+    def _own(self) -> StoredJournal:
+        turn, epoch = self._claimed
+        stored = self.turns.get(turn)
+        if stored is None or stored.epoch != epoch:
+            raise _fenced(turn)
+        return stored
+
+
+def _fenced(turn: str) -> Fenced:
+    return Fenced(f"Turn '{turn}' was taken over by another worker.")
 
 
 def _line(data: Mapping[str, Any]) -> bytes:
@@ -270,34 +308,3 @@ def _assemble(lines: Iterator[dict[str, Any]]) -> Record | None:
         else:
             raise ValueError(kind)
     return None if header is None else Record(header=header, entries=entries, footer=footer)
-
-
-def differences(record: Record, fingerprint: str, after: Footer, unused: Iterable[Entry]) -> Iterator[str]:
-    """Yield how a replayed turn differs from its record: parts of the result, the first event that differs, calls no longer made."""
-    before = cast("Footer", record.footer)
-    if record.header.fingerprint != fingerprint:
-        yield f"graph: the contracts of '{record.header.graph}' have changed"
-    for part in ("status", "output", "error", "path", "metadata", "usage"):
-        if before.result[part] != after.result[part]:
-            yield f"{part}: was {_short(before.result[part])}, is {_short(after.result[part])}"
-    was, now = before.result["state"], after.result["state"]
-    for name in dict.fromkeys([*was, *now]):
-        if was.get(name) != now.get(name):
-            yield f"state.{name}: was {_short(was.get(name))}, is {_short(now.get(name))}"
-    yield from _event_differences(before.events, after.events)
-    for entry in unused:
-        yield f"call {entry.sequence}: '{entry.capability}.{entry.method}' in '{entry.node}' is not made any more"
-
-
-def _event_differences(before: list[Event], after: list[Event]) -> Iterator[str]:
-    for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
-        if old != new:
-            yield f"event {number}: was {_short(old)}, is {_short(new)}"
-            return
-    if len(before) != len(after):
-        yield f"events: there were {len(before)}, now there are {len(after)}"
-
-
-def _short(value: Any, limit: int = 200) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."

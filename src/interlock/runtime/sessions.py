@@ -6,23 +6,22 @@ turn's journal: a replayed turn starts from the recorded state, and a resumed on
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from interlock.capabilities.capability import asks, keyed
 from interlock.contract import Graph
 from interlock.contract.state import Values
 from interlock.errors import InterlockError
-from interlock.runtime.call import Call, Pipeline
-from interlock.runtime.call_keys import key_of
+from interlock.runtime.call import Call, Target
 from interlock.runtime.context import NodeContext, TurnContext
-from interlock.runtime.events import Run
-from interlock.runtime.method import Method
+from interlock.runtime.journal import key_of
+from interlock.runtime.targets import declared_method
 
 __all__ = ["SessionState", "Sessions", "StoredState"]
-
-_NAME = "Sessions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,66 +39,31 @@ class Sessions(Protocol):
         """Hold the session's lock. Raises SessionBusy where another turn does not release it in time."""
         ...
 
+    @asks
     async def load(self, session: str) -> StoredState:
         """Return the stored state. Raises StateIncompatible for the state of a graph with other contracts."""
         ...
 
+    @keyed
     async def save(self, session: str, values: Values, *, expected: str | None, turn: str) -> None:
         """Store the state if the version is still `expected`, else raise StateConflict. Saving a turn again changes nothing."""
         ...
 
 
-class _JsonCodec:
-    """The codec of results that are JSON data already."""
-
-    def encode(self, value: Any) -> Any:
-        return value
-
-    def decode(self, data: Any) -> Any:
-        return data
-
-
-class _SessionMethod(Method):
-    """The load or the save of a session: no node makes this call, and it has no events."""
-
-    def __init__(self, name: str) -> None:
-        self.capability, self.name, self.label = _NAME, name, f"{_NAME}.{name}"
-        self.is_stream = self.asks_model = self.returns_secret = self.is_instant = False
-        self.secret_parameters = frozenset[str]()
-
-    def codec(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG002 - as the overridden method
-        return _JsonCodec()
-
-
-class _SessionTarget:
+class _SessionTarget(Target):
     """Answers the load or the save of a session. It has no deadline of its own: what is being saved is not interrupted."""
 
-    is_journaled = True
     has_deadline = False
     is_validated = False
 
-    def __init__(self, name: str, function: Callable[[], Awaitable[Any]]) -> None:
-        self.method: Method = _METHODS[name]
-        self._function = function
-        self.pipeline = _pipeline(self)
-
-    def open(self, call: Call) -> Any:  # noqa: ARG002 - as every target
-        return self._function()
-
-    def start_event(self, call: Call) -> Run | None:  # noqa: ARG002 - as every target
-        return None
-
-    def end_event(self, call: Call, run: Run) -> None: ...  # pragma: no cover - there is no start event
+    def open(self, call: Call) -> Any:
+        """Call the function that the session state has prepared."""
+        return call.prepared()
 
 
-_METHODS = {"load": _SessionMethod("load"), "save": _SessionMethod("save")}
-_pipelines: dict[str, Pipeline] = {}
-
-
-def _pipeline(target: _SessionTarget) -> Pipeline:
-    if target.method.name not in _pipelines:
-        _pipelines[target.method.name] = Pipeline(target)
-    return _pipelines[target.method.name]
+@functools.cache
+def _target(name: str) -> _SessionTarget:
+    return _SessionTarget(declared_method(Sessions, name))
 
 
 class SessionState:
@@ -129,27 +93,26 @@ class SessionState:
         """Record why the turn could not start, as the error of the load: a replayed turn holds no lock and fails there."""
         if turn.journal is None:
             return
-        turn.calls += 1
-        slot = turn.journal.slot(turn.calls, "", _NAME, "load", key_of((self._session,), {}))
+        slot = turn.journal.slot(turn.next_sequence(), "", Sessions.__name__, "load", key_of((self._session,), {}))
         if slot.known is None:
             await slot.write(error=error)
 
     async def load(self, turn: TurnContext) -> Values:
         """Return the state that the last turn left."""
+        is_recorded = turn.journal is not None
 
-        async def load() -> dict[str, Any]:
+        async def load() -> StoredState:
             stored = await cast("Sessions", self._store).load(self._session)
             values = self._state.restore({name: value for name, value in stored.values.items() if name in self._fields})
-            if turn.journal is None:
-                return {"version": stored.version, "values": values}
-            encoded = {name: self._state.fields[name].codec.encode(value) for name, value in values.items()}
-            return {"version": stored.version, "values": encoded}
+            if is_recorded:
+                values = {name: self._state.fields[name].codec.encode(value) for name, value in values.items()}
+            return StoredState(values=values, version=stored.version)
 
         loaded = await self._call("load", (self._session,), load, turn)
-        self._version = loaded["version"]
-        if turn.journal is None:
-            return loaded["values"]
-        return {name: self._state.fields[name].codec.decode(value) for name, value in loaded["values"].items()}
+        self._version = loaded.version
+        if not is_recorded:
+            return loaded.values
+        return {name: self._state.fields[name].codec.decode(value) for name, value in loaded.values.items()}
 
     async def save(self, state: Mapping[str, Any], turn: TurnContext) -> None:
         """Store the state that this turn leaves."""
@@ -161,4 +124,6 @@ class SessionState:
         await self._call("save", (self._session, values, self._version), save, turn)
 
     async def _call(self, name: str, args: tuple[Any, ...], function: Callable[[], Awaitable[Any]], turn: TurnContext) -> Any:
-        return await Call(_SessionTarget(name, function), NodeContext("", run=None, turn=turn), args, {}).result()
+        call = Call(_target(name), NodeContext("", run=None, turn=turn), args, {})
+        call.prepared = function
+        return await call.result()

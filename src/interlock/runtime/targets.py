@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from interlock.capabilities.capability import is_capability
+from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+from interlock.capabilities.capability import asks_model, effect_of, event_kind, is_capability, is_stream, takes_no_time
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract import Graph
-from interlock.contract.schema import ValidationError, error_summary
+from interlock.contract.labels import is_secret
+from interlock.contract.schema import Codec, ValidationError, Write, error_summary, json_writer, strict_validator, try_validate
 from interlock.contract.state import Values
-from interlock.contract.type_hints import resolve_hints, unwrap_annotated
+from interlock.contract.type_hints import class_parameter, is_generic, resolve_hints, substitute_type, unwrap_annotated
 from interlock.engine import Compiled
-from interlock.errors import CapabilityResultInvalid, ContractViolation, InputError, InterlockError, Internal, JournalFailed
-from interlock.runtime.call import Call, Pipeline
+from interlock.errors import (
+    CapabilityError,
+    CapabilityResultInvalid,
+    ContractViolation,
+    InputError,
+    InterlockError,
+    Internal,
+    JournalFailed,
+    TurnError,
+)
+from interlock.runtime.call import Call, Target
 from interlock.runtime.context import NodeContext
 from interlock.runtime.events import Run, hide
-from interlock.runtime.method import Args, Kwargs, Method, declared_method
 from interlock.runtime.node_run import GraphRun
 from interlock.runtime.redaction import REDACTED
 
 if TYPE_CHECKING:
     from interlock.runtime.gate import Gate
 
-__all__ = ["CALL_EXTRAS", "AdapterTarget", "Composed", "ComposedTarget", "GraphTarget", "ReadySubgraph", "Subgraph", "parts_of"]
+__all__ = [
+    "CALL_EXTRAS",
+    "AdapterTarget",
+    "Composed",
+    "ComposedTarget",
+    "GraphTarget",
+    "Method",
+    "ReadySubgraph",
+    "Subgraph",
+    "declared_method",
+    "parts_of",
+]
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
 
 CALL_EXTRAS: Mapping[str, Callable[[Call], Any]] = {
     "on_chunk": lambda call: call.on_chunk,
@@ -33,7 +59,7 @@ CALL_EXTRAS: Mapping[str, Callable[[Call], Any]] = {
 }
 """Keyword-only parameters that an adapter's method may declare beside those of the capability, and what they are given.
 
-`on_chunk: Callable[[str], None] | None` shows the beginning of an answer to listeners; it is None where there are none.
+`on_chunk: Callable[[str], None] | None` shows the beginning of an answer to listeners; it is None where nothing listens.
 `idempotency_key: str` is the same when a resumed turn makes the call again, so that the far side can apply it once.
 """
 
@@ -86,18 +112,115 @@ def parts_of(function: Callable[..., Any]) -> dict[str, type]:
     return {name: hint for name, hint in found.items() if is_capability(hint)}
 
 
-class AdapterTarget:
+_EVENT_PARTS = 2
+"""A custom event has a name and data."""
+
+
+class Method:
+    """One method of a capability, whichever adapter implements it."""
+
+    def __init__(self, capability: type, name: str) -> None:
+        declared = getattr(capability, name)
+        parameters = dict(resolve_hints(declared).resolved)
+        returned = parameters.pop("return")
+        self.capability = capability.__name__
+        self.name = name
+        self.label = f"{self.capability}.{name}"
+        self.is_stream = is_stream(declared)
+        self.asks_model = asks_model(capability, name)
+        self.is_instant = takes_no_time(capability, name)
+        self.event = event_kind(capability, name)
+        self.only_asks = effect_of(capability, name) == "asks"
+        self.returns_secret = is_secret(returned)
+        self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
+        self.parameter_count = len(parameters)
+        self._signature = inspect.signature(declared)
+        self._hint, _ = unwrap_annotated(get_args(returned)[0] if self.is_stream else returned)
+        self._result_class_parameter = class_parameter(parameters) if is_generic(self._hint) else None
+        self._validate = None if self._result_class_parameter else strict_validator(self._hint)
+        self._validators: dict[Any, Callable[[Any], Any]] = {}
+        self._codecs: dict[Any, Codec[Any]] = {}
+        arguments = tuple[tuple(parameters.values())]
+        self._check_event = strict_validator(arguments) if self.event == "custom" else None
+        self.write_arguments = _writer(arguments) if parameters else None
+        self.write_result = None if self._result_class_parameter or self.is_stream or self.returns_secret else _writer(self._hint)
+
+    def arguments(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
+        """Return the arguments of a call by name."""
+        bound = self._signature.bind(None, *args, **kwargs).arguments
+        bound.pop(next(iter(bound)))
+        return bound
+
+    def custom_event(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
+        """Return the name and the data of a custom event, by parameter. Raises ContractViolation for arguments of other types."""
+        try:
+            given = self.arguments(args, kwargs)
+        except TypeError:
+            given = {}
+        values = tuple(given.values())
+        if len(given) != _EVENT_PARTS or self._check_event is None or isinstance(try_validate(self._check_event, values), ValidationError):
+            raise ContractViolation(f"'{self.label}' was called with something else than the name and the data of an event.")
+        return given
+
+    def validator(self, args: Args, kwargs: Kwargs) -> Callable[[Any], Any]:
+        """Return the function that validates a result of this call, or one chunk of it."""
+        if self._validate is not None:
+            return self._validate
+        kind, hint = self._returned(args, kwargs)
+        if kind not in self._validators:
+            self._validators[kind] = strict_validator(hint)
+        return self._validators[kind]
+
+    def codec(self, args: Args, kwargs: Kwargs) -> Codec[Any]:
+        """Return the codec of this call's result, or of one chunk of it."""
+        kind, hint = self._returned(args, kwargs)
+        if kind not in self._codecs:
+            self._codecs[kind] = Codec(hint)
+        return self._codecs[kind]
+
+    def _returned(self, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+        """Return the class that a generic call was given, None for another call, and the type of its result."""
+        parameter = self._result_class_parameter
+        if parameter is None:
+            return None, self._hint
+        kind = kwargs[parameter] if parameter in kwargs else self.arguments(args, kwargs)[parameter]
+        return kind, substitute_type(self._hint, kind)
+
+    def typed_error(self, error: BaseException) -> InterlockError:
+        """Return the typed error for an exception that an adapter raised or that its result caused."""
+        if isinstance(error, TurnError):
+            # An adapter may raise the same instance twice, in different nodes.
+            error.node = error.turn = None
+        if isinstance(error, InterlockError):
+            return error
+        if isinstance(error, ValidationError):
+            why = "" if self.returns_secret else f": {error_summary(error)}"
+            return CapabilityResultInvalid(f"'{self.label}' returned something else{why}.")
+        return CapabilityError(f"'{self.label}' failed: {type(error).__name__}.")
+
+
+@functools.lru_cache(maxsize=1024)
+def declared_method(capability: type, name: str) -> Method:
+    """Return the declaration of a method. It is built once: building its validators and writers takes long."""
+    return Method(capability, name)
+
+
+def _writer(hint: Any) -> Write | None:
+    """Return the function that writes values of a type as JSON; None for a type that pydantic has no schema for."""
+    try:
+        return json_writer(hint)
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return None
+
+
+class AdapterTarget(Target):
     """A method of an adapter."""
 
-    is_journaled = True
-    has_deadline = True
-    is_validated = True
-
     def __init__(self, capability: type, name: str, function: Callable[..., Any]) -> None:
-        self.method: Method = declared_method(capability, name)
+        super().__init__(declared_method(capability, name))
         self._function = function
-        self._extras = _extras_of(function)
-        self.pipeline = Pipeline(self)
+        parameters = inspect.signature(function).parameters
+        self._extras = tuple((extra, value) for extra, value in CALL_EXTRAS.items() if extra in parameters)
 
     def open(self, call: Call) -> Any:
         """Call the adapter."""
@@ -109,7 +232,6 @@ class AdapterTarget:
         """Emit the start event; the custom event of a method whose calls are events themselves."""
         method, run, args, kwargs = self.method, call.node.run, call.args, call.kwargs
         if method.event == "custom":
-            # Also without a listener: whether the arguments are valid does not depend on who listens.
             given = method.custom_event(args, kwargs)
             if run is not None:
                 name, data = (REDACTED if parameter in method.secret_parameters else value for parameter, value in given.items())
@@ -134,13 +256,8 @@ class AdapterTarget:
         method, chunks = self.method, call.chunks or []
         if method.is_stream:
             run.end_stream([] if method.returns_secret else chunks)
-        elif chunks:
+        else:
             run.end(REDACTED if method.returns_secret else chunks[0], method.write_result)
-
-
-def _extras_of(function: Callable[..., Any]) -> tuple[tuple[str, Callable[[Call], Any]], ...]:
-    parameters = inspect.signature(function).parameters
-    return tuple((name, value) for name, value in CALL_EXTRAS.items() if name in parameters)
 
 
 class ComposedTarget(AdapterTarget):
@@ -161,7 +278,7 @@ class ComposedTarget(AdapterTarget):
         return self._function(*call.args, **call.kwargs, **parts)
 
 
-class GraphTarget:
+class GraphTarget(Target):
     """A graph behind a capability's method. The calls that its nodes make are the journal entries, not its own."""
 
     is_journaled = False
@@ -169,17 +286,16 @@ class GraphTarget:
     is_validated = False
 
     def __init__(self, capability: type, name: str, ready: ReadySubgraph) -> None:
-        self.method = declared_method(capability, name)
+        super().__init__(declared_method(capability, name))
         self._graph = graph = ready.subgraph.graph
         self._ready = ready
         self._signature = inspect.signature(getattr(capability, name))
         self._parameters = tuple(self._signature.parameters)[1:]
         self._metadata = {"graph": graph.name, "capability": self.method.label}
-        self.pipeline = Pipeline(self)
 
     async def open(self, call: Call) -> Any:
         """Run the graph inside the node that calls."""
-        given, graph_run = call.prepared
+        given, graph_run = call.prepared or self._prepare(call)
         if call.run is not None:
             graph_run.emit_inside(call.run)
         try:
@@ -194,12 +310,16 @@ class GraphTarget:
 
     def start_event(self, call: Call) -> Run | None:
         """Emit the start event of the graph, with its input."""
-        given, state = self._given(call.args, call.kwargs), self._graph.state
-        # A new run learns which of the given values are secret, so it comes before the first event.
-        call.prepared = given, GraphRun(self._graph, self._ready.gate, call.node.turn, given, inside=call.node.node)
-        if call.node.run is None:
+        if call.node.run is None:  # pragma: no cover - a turn without a listener, and a method that is marked as a custom event
             return None
+        call.prepared = given, _ = self._prepare(call)
+        state = self._graph.state
         return call.node.run.inner(self._graph.name, self._metadata).start(hide(given, state.secret), state.write)
+
+    def _prepare(self, call: Call) -> tuple[Values, GraphRun]:
+        """Return the input of the graph and a new run of it. Creating the run redacts which of the given values are secret."""
+        given = self._given(call.args, call.kwargs)
+        return given, GraphRun(self._graph, self._ready.gate, call.node.turn, given, inside=call.node.node)
 
     def end_event(self, call: Call, run: Run) -> None:
         """Emit the end event of the graph, with its result."""

@@ -14,7 +14,7 @@ import logging
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from interlock.capabilities.human import Question
@@ -24,7 +24,7 @@ from interlock.contract.state import Values
 from interlock.engine import Compiled
 from interlock.errors import ContractViolation, InterlockError, Internal, JournalFailed, PersonAwaited, TurnError
 from interlock.reply import Fault, Reply, Status
-from interlock.runtime.context import TurnContext
+from interlock.runtime.context import TurnContext, TurnFeatures
 from interlock.runtime.deadlines import Deadline, Deadlines
 from interlock.runtime.events import EventEmitter, Listener, Observer, Run, hide
 from interlock.runtime.gate import Gate
@@ -73,7 +73,7 @@ class TurnResult:
 
     def readable(self, data: dict[str, Any]) -> dict[str, Any]:
         """Put back what is the result's own: a secret that is an ordinary word must not hide how a turn ended."""
-        data |= {"agent": self.agent, "turn": self.turn, "status": self.status, "path": list(self.path), "usage": asdict(self.usage)}
+        data |= {"agent": self.agent, "turn": self.turn, "status": self.status, "path": list(self.path), "usage": {**vars(self.usage)}}
         if self.error is not None:
             data["error"] |= {"code": self.error.code, "node": self.error.node}
         return data
@@ -127,12 +127,14 @@ class Turn:
         self._graph = graph = request.graph
         loop = asyncio.get_running_loop()
         budget = Budget(options.limits, now=loop.time, ran_out=options.time_ran_out, seconds_left=options.seconds_left)
+        has_events = listener is not None or bool(options.observers)
         self._context = context = TurnContext(
             turn=request.turn,
+            features=TurnFeatures(has_events, journal is not None, budget.has_time_limit, options.rate_limits is not None),
             budget=budget,
+            deadlines=Deadlines.of(loop),
             redactor=options.redactor.for_turn(_with_result(gate.names)),
             journal=journal,
-            deadlines=Deadlines(loop) if budget.has_time_limit else None,
             rate_limits=options.rate_limits,
             streamed=None if request.partial is None else [],
         )
@@ -140,7 +142,7 @@ class Turn:
         self.graph_run = GraphRun(graph, gate, context, request.given)
         self._events: EventEmitter | None = None
         self._run: Run | None = None
-        if listener is not None or options.observers:
+        if has_events:
             self._events = EventEmitter(request.turn, listener=listener, observers=options.observers, redactor=context.redactor)
             self._run = self._events.turn(graph.name, {"agent": request.agent, "session": request.session, "turn": request.turn})
             self.graph_run.emit_inside(self._run)
@@ -157,6 +159,8 @@ class Turn:
             self._run.start(hide(given, secret), self._graph.state.write)
         try:
             result = await self._run_graph(compiled, given)
+            if self._context.journal is not None:
+                result = await self._committed(result, self._context.journal)
         except asyncio.CancelledError:
             if self._run is not None:
                 self._run.cancel()
@@ -177,13 +181,16 @@ class Turn:
     async def _run_graph(self, compiled: Compiled, given: Values) -> TurnResult:
         """Let the engine run the graph; return the result, however that ends."""
         # Calls and nodes end by themselves when the time is up; this deadline is for a node that waits for something else.
-        deadline = (
-            None if self._context.deadlines is None else self._context.deadlines.begin(self._context.budget.turn_until(), grace=GRACE)
-        )
-        self._context.budget.turn_deadline = deadline
+        budget = self._context.budget
+        budget.turn_deadline = deadline = self._context.deadlines.begin(budget.turn_until(), grace=GRACE)
         try:
-            ran = self._to_the_end(compiled, given) if self._request.session_state is None else self._in_session(compiled, given, deadline)
-            return self._checked(await ran)
+            if self._request.session_state is None:
+                result = self._ended(await compiled.run(given, self.graph_run.run_node, {}))
+            else:
+                result = await self._in_session(compiled, given, deadline)
+            if self._context.journal is not None:
+                self._context.journal.check_end()
+            return result  # noqa: TRY300 - the check belongs to the turn, as everything else in this block
         except PersonAwaited as awaited:
             return self._waiting(awaited, given)
         except JournalFailed as failed:
@@ -198,19 +205,22 @@ class Turn:
         except Exception as error:  # noqa: BLE001 - nothing untyped reaches a caller
             return self._failed(Internal(f"The engine failed: {type(error).__name__}: {error}"), given)
         finally:
-            self.close()
+            self._context.deadlines.end(deadline)
 
-    def _checked(self, result: TurnResult) -> TurnResult:
-        """Return the result of a turn that has replayed all of its journal."""
-        if self._context.journal is not None:
-            self._context.journal.check_end()
+    async def _committed(self, result: TurnResult, journal: Journal) -> TurnResult:
+        """Store the journal before the result is shown; return the result, or that of a turn whose journal cannot be stored."""
+        if journal.failure is None:
+            try:
+                await journal.commit()
+            except JournalFailed as failed:
+                return self._failed(failed.reason, self._request.given)
         return result
 
-    async def _to_the_end(self, compiled: Compiled, given: Values) -> TurnResult:
-        state = self._graph.state.with_defaults(await compiled.run(given, self.graph_run.run_node, self._loaded))
+    def _ended(self, final: Values) -> TurnResult:
+        state = self._graph.state.with_defaults(final)
         return self._result(self._request.reply(state), state)
 
-    async def _in_session(self, compiled: Compiled, given: Values, deadline: Deadline | None) -> TurnResult:
+    async def _in_session(self, compiled: Compiled, given: Values, deadline: Deadline) -> TurnResult:
         """Start from the session state, and save the new state before the result is returned."""
         session, context = cast("SessionState", self._request.session_state), self._context
         async with AsyncExitStack() as held:
@@ -224,22 +234,16 @@ class Turn:
                 await session.record_refusal(late, context)
                 raise late from None
             self.graph_run.add_secrets(self._loaded)
-            result = await self._to_the_end(compiled, given)
-            if deadline is not None:
-                # A save that has started is not interrupted.
-                cast("Deadlines", context.deadlines).end(deadline)
+            result = self._ended(await compiled.run(given, self.graph_run.run_node, self._loaded))
+            # A save that has started is not interrupted.
+            context.deadlines.end(deadline)
             if result.status != "error":
                 await session.save(result.state, context)
             return result
 
-    def _late(self, deadline: Deadline | None) -> InterlockError | None:
+    def _late(self, deadline: Deadline) -> InterlockError | None:
         """Return the error of a turn that was cancelled because its time is up; None where its caller cancelled it."""
-        return self._context.budget.out_of_time() if deadline is not None and deadline.caused_cancellation() else None
-
-    def close(self) -> None:
-        """Remove the deadlines of the turn."""
-        if self._context.deadlines is not None:
-            self._context.deadlines.close()
+        return self._context.budget.out_of_time() if deadline.caused_cancellation() else None
 
     def _log(self, result: TurnResult) -> None:
         is_fault = result.error is not None and result.error.code in {"internal", "contract_violation", "node_failed"}

@@ -1,6 +1,6 @@
-"""For tests: a model that follows a script, one that can be exchanged, a clock that stands still, ids that count."""
+"""For tests: a scripted model, a model that can be replaced, a fixed clock, and ids that count up."""
 
-from interlock.adapters.models.scripted import Scripted, ScriptedModel
+from interlock.models.scripted import Scripted, ScriptedModel
 from interlock.testing.fixed import CountingIds, FixedClock
 from interlock.testing.switched import SwitchedModel
 

@@ -1,4 +1,4 @@
-"""Time and ids that are the same in every run."""
+"""A clock and ids that give the same values in every run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ __all__ = ["CountingIds", "FixedClock"]
 
 
 class FixedClock:
-    """Tells the same time until it is moved."""
+    """Returns the same time until `move` is called."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
 
     def move(self, by: timedelta) -> None:
-        """Let time pass."""
+        """Move the time forward."""
         self._now += by
 
     async def now(self) -> datetime:
-        """Return the time it stands at."""
+        """Return the current time of this clock."""
         return self._now
 
 
 class CountingIds:
-    """Makes `id-1`, `id-2`, ..."""
+    """Returns `id-1`, `id-2`, ..."""
 
     def __init__(self, prefix: str = "id") -> None:
         self._prefix = prefix

@@ -1,4 +1,4 @@
-"""Pictures and sounds for tests and for the tour, made when they are needed, as data URIs."""
+"""Images and audio for tests and for the tour, generated as data URIs."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ __all__ = ["MEDIA"]
 
 
 def slope() -> str:
-    """Make a small picture that goes from dark to bright."""
+    """Return a small image with a gradient from dark to bright."""
     return _png(16, 16, b"".join(b"\0" + bytes(range(row, row + 240, 15)) for row in range(16)))
 
 
 def bomb() -> str:
-    """Make a few bytes that say they are a picture of 60,000 x 60,000."""
+    """Return a small file whose header claims an image of 60,000 x 60,000 pixels."""
     return _png(60_000, 60_000, b"")
 
 
 def no_picture() -> str:
-    """Make what says that it is a picture and is none."""
+    """Return a data URI with the media type of an image whose content is not an image."""
     return _uri("image/png", b"not a picture")
 
 
 def silence() -> str:
-    """Make a sound in which nothing is said."""
+    """Return audio without samples."""
     wave = struct.pack("<4sIHHIIHH4sI", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 0)
     return _uri("audio/wav", b"RIFF" + struct.pack("<I", 4 + len(wave)) + b"WAVE" + wave)
 
 
 def long_text() -> str:
-    """Make a text that is longer than agents read."""
+    """Return a text that is longer than the agents accept."""
     return "long " * 8000
 
 
 def _png(width: int, height: int, pixels: bytes) -> str:
-    """Write a picture in shades of grey."""
+    """Encode a greyscale image."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     parts = _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(pixels)) + _chunk(b"IEND", b"")
     return _uri("image/png", b"\x89PNG\r\n\x1a\n" + parts)
@@ -58,4 +58,4 @@ MEDIA: Mapping[str, Callable[[], str]] = {
     "silence": silence,
     "long text": long_text,
 }
-"""What there is, by its name in a scene."""
+"""The generators, by the name that a scenario uses."""

@@ -1,4 +1,4 @@
-"""A model in whose place another can be put."""
+"""A model that passes its calls on to another one, which can be replaced."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from interlock.adapters.models.scripted import ScriptedModel
 from interlock.capabilities.model import Chunk, Decision, Message, Model, ModelReply, Tool
+from interlock.models.scripted import ScriptedModel
 
 __all__ = ["SwitchedModel"]
 
@@ -16,20 +16,20 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class SwitchedModel:
-    """Passes everything on to the model that is its `now`: an application is made once, and each test gives it a model of its own."""
+    """Passes every call on to the model in `now`, so that tests can share one application and each use a model of its own."""
 
     def __init__(self, now: Model | None = None) -> None:
         self.now: Model = now or ScriptedModel()
 
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: type[BaseModel] | None = None) -> ModelReply:
-        """Answer as that model does."""
+        """Return the reply of the current model."""
         return await self.now.reply(messages, tools=tools, schema=schema)
 
     async def stream(self, messages: Sequence[Message], *, tools: Sequence[Tool] = ()) -> AsyncGenerator[Chunk, None]:
-        """Answer in pieces as that model does."""
-        async for piece in self.now.stream(messages, tools=tools):
-            yield piece
+        """Stream the reply of the current model."""
+        async for chunk in self.now.stream(messages, tools=tools):
+            yield chunk
 
     async def decide(self, messages: Sequence[Message], *, schema: type[T]) -> Decision[T]:
-        """Decide as that model does."""
+        """Return the decision of the current model."""
         return await self.now.decide(messages, schema=schema)

@@ -1,4 +1,4 @@
-"""Tools that misbehave, for `tool_functions`: one that never ends, one that gives a key away, one that breaks."""
+"""Faulty tools for `tool_functions`: one that never returns, one that returns a key, one that raises."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import asyncio
 __all__ = ["A_KEY", "breaks", "hangs", "leaks"]
 
 A_KEY = "sk-" + "A1b2C3d4E5f6G7h8"
-"""Looks like a key, and is none."""
+"""Has the form of an API key and is not one."""
 
 
 async def hangs(text: str = "") -> str:
-    """Never end."""
+    """Never return."""
     await asyncio.Event().wait()
     return text
 
 
 async def leaks(text: str = "") -> dict[str, str]:
-    """Give a key away."""
+    """Return a key."""
     return {"note": f"the key is {A_KEY}", A_KEY: text}
 
 
 async def breaks(query: str = "") -> str:
-    """Break, with a key in the reason."""
+    """Raise an error with a key in its message."""
     raise RuntimeError(f"{query} {A_KEY}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from interlock.agent import Agent
 from interlock.app import Interlock
-from interlock.capabilities import Clock, Ids, Model, ModelBackend
+from interlock.capabilities import Clock, Ids, Model
 from interlock.contract import Graph
 from interlock.contract.conformance import differences
 from interlock.contract.document import read_document_file
@@ -40,13 +40,13 @@ class Verdict:
 
     @classmethod
     def of(cls, invariant: str, finding: Finding) -> Verdict:
-        """Make the verdict on a guarantee from what its check found."""
+        """Return the verdict on a guarantee from the finding of its check."""
         return cls(invariant, finding.holds, finding.how, finding.proof)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A turn to be taken."""
+class _TurnInput:
+    """The input of a turn to run."""
 
     text: str | Mapping[str, Any]
     replies: Sequence[Scripted]
@@ -60,64 +60,64 @@ _ids: ContextVar[CountingIds] = ContextVar("interlock_lab_ids")
 
 
 class _Model(ScriptedModel):
-    """Says what the script of the turn has."""
+    """Returns the replies of the turn's script."""
 
-    def _next(self) -> Scripted:
-        return _script.get()._next()  # noqa: SLF001 - one of its own kind
+    def next_reply(self) -> Scripted:
+        return _script.get().next_reply()
 
 
 class _Ids:
-    """Makes the ids of the turn."""
+    """Returns the ids of the turn."""
 
     async def new(self) -> str:
         return await _ids.get().new()
 
 
 class EngineLab:
-    """Takes turns of one agent on every engine: a scripted model, a fixed clock, counted ids, stores of its own, default settings."""
+    """Runs turns of one agent on every engine with a scripted model, a fixed clock, counted ids, its own stores and default settings."""
 
     def __init__(self, agent: Agent, folder: Path) -> None:
         self._agent = agent
         self._folder = folder
         self._apps: dict[str, Interlock] = {}
-        self._taken = 0
+        self._count = 0
         self.turns = 0
         """How many turns were run."""
 
     async def observe(
         self, text: str | Mapping[str, Any], *replies: Scripted, session: str | None = None, role: str | None = None, **settings: Any
     ) -> Sequence[Observed]:
-        """Take the same turn on every engine; each has sessions of its own. `settings` are other than the default ones."""
-        self._taken += 1
-        asked = _Asked(text, replies, session, role, settings)
-        return [await self._take(engine, f"id{self._taken}", asked) for engine in ENGINES]
+        """Run the same turn on every engine, each with its own sessions. `settings` replace the default ones."""
+        self._count += 1
+        turn_input = _TurnInput(text, replies, session, role, settings)
+        return [await self._run(engine, f"id{self._count}", turn_input) for engine in ENGINES]
 
     async def observe_at_once(self, text: str, *replies: Scripted, session: str, times: int) -> Sequence[Observed]:
-        """Run the same turn many times at once, each in an application of its own; on every engine one after the other."""
-        self._taken += 1
+        """Run the same turn several times concurrently, each in its own application, on one engine after the other."""
+        self._count += 1
         observed: list[Observed] = []
         for engine in ENGINES:
-            asked = _Asked(text, replies, session)
-            turns = (self._take(engine, f"id{self._taken}-{number}", asked, application=number) for number in range(times))
+            turn_input = _TurnInput(text, replies, session)
+            turns = (self._run(engine, f"id{self._count}-{number}", turn_input, application=number) for number in range(times))
             observed += await asyncio.gather(*turns)
         return observed
 
-    async def _take(self, engine: EngineName, ids: str, asked: _Asked, *, application: int = 0) -> Observed:
+    async def _run(self, engine: EngineName, ids: str, turn_input: _TurnInput, *, application: int = 0) -> Observed:
         events: list[Event] = []
-        named = f"{asked.session or ids}-{engine}" if self._agent.has_sessions else asked.session
-        _script.set(ScriptedModel(*asked.replies))
+        named = f"{turn_input.session or ids}-{engine}" if self._agent.has_sessions else turn_input.session
+        _script.set(ScriptedModel(*turn_input.replies))
         _ids.set(CountingIds(ids))
-        app = self._app(application, engine=engine, **asked.settings)
-        result = await app.run(self._agent, asked.text, session=named, role=asked.role, on_event=events.append)
+        app = self._app(application, engine=engine, **turn_input.settings)
+        result = await app.run(self._agent, turn_input.text, session=named, role=turn_input.role, on_event=events.append)
         self.turns += 1
         return Observed(result, events)
 
     def _app(self, application: int, **settings: Any) -> Interlock:
-        """Return the application of this number with these settings; it is made once, which takes longer than its turns."""
+        """Return the application with this number and these settings. It is cached, because creating it takes longer than its turns."""
         key = f"{application} {settings!r}"
         if key not in self._apps:
             model, made = _Model(), Settings.isolated(data_dir=self._folder, **settings)
-            self._apps[key] = Interlock(made, grants={Clock: FixedClock(), Ids: _Ids(), Model: model, ModelBackend: model})
+            self._apps[key] = Interlock(made, grants={Clock: FixedClock(), Ids: _Ids(), Model: model})
         return self._apps[key]
 
     async def close(self) -> None:
@@ -141,7 +141,7 @@ async def verify_agent(agent: Agent) -> AsyncGenerator[Verdict, None]:
 
 
 async def _check(invariant: Invariant, lab: EngineLab) -> Finding:
-    """Run a check. What it saw in turns is `seen` and says in how many; a check that breaks off has found nothing."""
+    """Run a check. If it ran turns, the finding is `seen` and gives their number. If it raises, the guarantee does not hold."""
     before = lab.turns
     try:
         finding = await invariant.check(lab)
@@ -152,7 +152,7 @@ async def _check(invariant: Invariant, lab: EngineLab) -> Finding:
 
 
 async def verify_graph(graph: Graph, document: Path | None) -> AsyncGenerator[Verdict, None]:
-    """Verify what holds for every graph."""
+    """Verify the guarantees of every graph."""
     outcomes = sum(len(node.transitions) for node in graph.nodes.values())
     built = f"{len(graph.nodes)} nodes, {outcomes} outcomes, {len(graph.state.fields)} fields; fingerprint {graph.fingerprint[:12]}"
     yield Verdict(f"{graph.name}: signatures, state and rows fit together", True, "agrees", built)
@@ -178,52 +178,48 @@ async def follow_outcomes(graph: Graph) -> Finding:
     """Run the compiled graphs of both engines along every row, and compare where each outcome leads."""
     from interlock.engine.langgraph import LangGraphGraph  # noqa: PLC0415 - takes most of a second
 
-    engines: dict[EngineName, Compiled] = {"langgraph": LangGraphGraph(graph, standalone=_not_run), "direct": DirectGraph(graph)}
-    ways, followed = _ways(graph), 0
+    engines: dict[EngineName, Compiled] = {"langgraph": LangGraphGraph(graph), "direct": DirectGraph(graph)}
+    paths, followed = _paths(graph), 0
     for engine, compiled in engines.items():
         for node in graph.nodes.values():
-            for ending in node.transitions:
-                went = await _arrive(compiled, [*ways[node.name], ending])
-                if went != ending.target:
-                    where = f"'{went or 'END'}' instead of '{ending.target or 'END'}'"
-                    return Finding(False, f"on {engine}, '{ending.name}' of '{node.name}' leads to {where}", "decided")
+            for transition in node.transitions:
+                went = await _arrive(compiled, [*paths[node.name], transition])
+                if went != transition.target:
+                    where = f"'{went or 'END'}' instead of '{transition.target or 'END'}'"
+                    return Finding(False, f"on {engine}, '{transition.name}' of '{node.name}' leads to {where}", "decided")
                 followed += 1
     return Finding(True, f"{followed // len(engines)} outcomes followed on each of {len(engines)} engines", "decided")
 
 
-class _Arrived(Exception):
-    """Ends a run when it has come where it was to be followed to."""
+class _TargetReached(Exception):
+    """Stops a run at the node after the given transitions."""
 
 
-async def _arrive(compiled: Compiled, way: Sequence[Transition]) -> str | None:
-    """Run a graph from its entry with these endings, without calling a node, and return the node that comes next."""
-    left, arrived = list(way), list[str]()
+async def _arrive(compiled: Compiled, path: Sequence[Transition]) -> str | None:
+    """Run a graph from its entry along these transitions, without calling a node, and return the next node."""
+    left, arrived = list(path), list[str]()
 
     async def run_node(node: Node, _state: Mapping[str, Any]) -> StepResult:
         if not left:
             arrived.append(node.name)
-            raise _Arrived
+            raise _TargetReached
         return left.pop(0), {}
 
-    with contextlib.suppress(_Arrived):
+    with contextlib.suppress(_TargetReached):
         await compiled.run({}, run_node)
     return arrived[0] if arrived else None
 
 
-def _ways(graph: Graph) -> dict[str, list[Transition]]:
-    """Find the shortest way from the entry to each node, as the endings along it."""
-    ways: dict[str, list[Transition]] = {graph.entry: []}
+def _paths(graph: Graph) -> dict[str, list[Transition]]:
+    """Return the shortest path from the entry to each node, as transitions."""
+    paths: dict[str, list[Transition]] = {graph.entry: []}
     reached = [graph.entry]
     for name in reached:
-        for ending in graph.nodes[name].transitions:
-            if ending.target is not None and ending.target not in ways:
-                ways[ending.target] = [*ways[name], ending]
-                reached.append(ending.target)
-    return ways
-
-
-async def _not_run(*_: Any) -> StepResult:
-    raise AssertionError  # pragma: no cover - a graph that is followed by the runtime's side takes no step of its own
+        for transition in graph.nodes[name].transitions:
+            if transition.target is not None and transition.target not in paths:
+                paths[transition.target] = [*paths[name], transition]
+                reached.append(transition.target)
+    return paths
 
 
 def compare_document(graph: Graph, document: Path) -> Finding:

@@ -6,8 +6,9 @@ from typing import Any, Protocol
 import pytest
 
 from interlock import Capability
-from interlock.capabilities import Clock, Ids, Images, Memory, ModelBackend, Transcriber
+from interlock.capabilities import Clock, Ids, Memory
 from interlock.capabilities.capability import emits, event_kind, is_capability, methods
+from interlock_agents.sam.capabilities import Images, ModelBackend, Transcriber
 
 
 class Shelf(Capability, Protocol):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from interlock import END, Control, Graph, Outcome, Present, Untrusted, node
-from interlock.capabilities import Clock, Memory, ModelBackend
+from interlock.capabilities import Clock, Memory
 from interlock.contract.render import COLUMNS, as_data, cells, markdown, mermaid
+from interlock_agents.sam.capabilities import ModelBackend
 
 
 @dataclass

@@ -12,6 +12,7 @@ from interlock import END, Capability, Control, Graph, Outcome, node
 from interlock.capabilities import Clock, Memory
 from interlock.contract import rules as rules_module
 from interlock.contract.node import Row
+from interlock.contract.rule_messages import MESSAGES
 from interlock.errors import ContractError, Problem
 
 if TYPE_CHECKING:
@@ -352,6 +353,7 @@ def test_a_broken_rule_stops_the_graph_and_says_where_and_what_to_change(case: C
 def test_every_rule_has_a_case():
     rules = set(re.findall(r'say\(\s*"(\w+)"', getsource(rules_module)))
     assert rules == {case.rule for case in CASES} | STATE_RULES
+    assert rules == {key.partition(":")[0] for key in MESSAGES}
 
 
 def test_all_problems_are_told_at_once():

@@ -15,10 +15,9 @@ from interlock.contract.state import Values
 from interlock.engine import RunNode
 from interlock.engine.direct import DirectGraph
 from interlock.reply import Reply
-from interlock.runtime.call_keys import key_of
 from interlock.runtime.events import Event
 from interlock.runtime.gate import Gate
-from interlock.runtime.journal import Entry, Journal
+from interlock.runtime.journal import Entry, Journal, key_of
 from interlock.runtime.targets import ReadySubgraph
 from interlock.runtime.turn import Turn, TurnOptions, TurnRequest
 from interlock.testing import ScriptedModel
@@ -66,7 +65,7 @@ async def take(run: Any, gate: Gate, *, journal: Journal | None = None, events: 
 
 
 async def test_a_gate_without_grants_lets_nothing_out():
-    result = await take(ask, Gate(graph(ask), None))
+    result = await take(ask, Gate(graph(ask), {}))
     assert result.error is not None
     assert (result.error.code, result.error.node) == ("replay_diverged", "ask")
 
@@ -84,7 +83,7 @@ async def test_what_was_told_on_the_way_is_told_again_to_whoever_listens(events:
         told=("all ", "of it"),
         result=Codec[Any](type(said)).encode(said),
     )
-    result = await take(ask, Gate(graph(ask), None), journal=Journal("t", entries=[entry], complete=True), events=events)
+    result = await take(ask, Gate(graph(ask), {}), journal=Journal("t", entries=[entry], complete=True), events=events)
     assert (result.error, result.output) == (None, "all of it")
     if events is not None:
         assert [event["data"]["chunk"]["text"] for event in events if event["event"] == "on_chat_model_stream"] == ["all ", "of it"]
@@ -99,14 +98,14 @@ async def test_a_ledger_that_nobody_keeps_does_not_hold_up_a_call():
 class Broken:
     """An engine that fails in a way of its own."""
 
-    async def run(self, given: Values, run_node: RunNode, kept: Values | None = None) -> Values:
+    async def run(self, given: Values, run_node: RunNode, persisted: Values | None = None) -> Values:
         raise ZeroDivisionError("by itself")
 
 
 @pytest.mark.parametrize("events", [None, []])
 async def test_an_engine_that_fails_inside_a_node_is_a_typed_error(events: list[Event] | None):
     inner = ReadySubgraph(Subgraph(graph(echo)), Gate(graph(echo), {}), Broken())
-    result = await take(delegate, Gate(graph(delegate), {}, subgraphs={Helper: inner}), events=events)
+    result = await take(delegate, Gate(graph(delegate), {Helper: inner}), events=events)
     assert result.error is not None
     assert (result.error.code, result.error.node) == ("internal", "delegate")
     assert "ZeroDivisionError" in result.error.message

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from interlock import END, Capability, Graph, Interlock, Outcome, Settings, Subg
 from interlock.agent import Agent
 from interlock.discovery import agent_of
 from interlock.engine import EngineName
-from interlock.errors import RateLimited
+from interlock.errors import RateLimited, StoreFull
 from interlock.runtime import call
 from interlock.runtime.layers import Layer
 from interlock.runtime.rate_limits import RateLimits
@@ -232,3 +233,56 @@ async def test_agents_are_compiled_before_the_first_turn(engine: EngineName, tmp
         assert before
         await running.run("sam", "hello")
         assert running._compiler._compiled == before  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+class Rejecting(Layer):
+    def chunk(self, call: call.Call, chunk: Any) -> Any:
+        raise RateLimited("rejected")
+
+
+class EndingBadly(Layer):
+    def end(self, call: call.Call) -> None:
+        raise StoreFull("ended badly")
+
+
+class FailingBadly(Layer):
+    def fail(self, call: call.Call, error: BaseException) -> BaseException:
+        raise StoreFull("failed badly")
+
+
+class Waiting(Layer):
+    """Lets other tasks run before each chunk."""
+
+    def wait(self, call: call.Call) -> Awaitable[None]:
+        return asyncio.sleep(0)
+
+
+class BrokenTill(Till):
+    async def buy(self, what: str, *, idempotency_key: str) -> str:
+        raise RateLimited("not now")
+
+
+async def test_a_layer_that_fails_while_a_call_ends_or_fails_gives_the_error(monkeypatch: pytest.MonkeyPatch):
+    layers = call.LAYERS
+    monkeypatch.setattr(call, "LAYERS", (Rejecting(), *layers, EndingBadly()))
+    assert code(await app("direct", Till()).run(graph(shop_around), "pear")) == "store_full"
+    monkeypatch.setattr(call, "LAYERS", (Rejecting(), *layers))
+    assert code(await app("direct", Till()).run(graph(shop_around), "pear")) == "rate_limited"
+    monkeypatch.setattr(call, "LAYERS", (*layers, FailingBadly()))
+    assert code(await app("direct", BrokenTill()).run(graph(shop_around), "pear")) == "store_full"
+
+
+async def test_a_layer_may_wait_before_each_chunk(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(call, "LAYERS", (*call.LAYERS, Waiting()))
+    result = await app("direct", Till()).run(graph(shop_around), "pear")
+    assert result.output == "one pear, one pear, pear 0, pear 1, pear 2"
+
+
+def test_a_call_that_is_a_minute_old_is_not_counted_any_more():
+    now = 0.0
+    limits = RateLimits({"Shop": 1}, now=lambda: now)
+    limits.take("Shop")
+    with pytest.raises(RateLimited):
+        limits.take("Shop")
+    now = 60.0
+    limits.take("Shop")

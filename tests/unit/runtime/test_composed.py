@@ -13,13 +13,13 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, node
 from interlock.capabilities import Clock, Ids, Message, Model, ModelReply
-from interlock.capabilities.files import FileTools
 from interlock.capabilities.tools import ToolRequest, ToolResult
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ContractError, ContractViolation, ModelUnavailable
 from interlock.runtime.events import Event
 from interlock.runtime.targets import Composed, parts_of
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
+from interlock_agents.gateway.file_tools import FileTools
 
 
 class Work(TypedDict, total=False):

@@ -338,7 +338,7 @@ async def test_spans_are_as_without_them(engine: EngineName, data: dict[str, Any
             await progress.emit(name, data)
 
     assert (await taken(engine, tell))[0].error is None
-    assert sorted(span.name for span in spans.ended) == ["node know", "node speak", "turn talking"]
+    assert sorted(span.name for span in spans.ended) == ["invoke_agent talking", "node know", "node speak"]
     assert all(span.status.is_ok or span.status.is_unset for span in spans.ended)
 
 
@@ -358,3 +358,8 @@ async def test_langgraph_alone_tells_them_redacted():
     graph: Any = Interlock(Settings()).langgraph(talking(leak))
     found = [event async for event in graph.astream_events({"text": "hi"}, version="v2") if event["event"] == "on_custom_event"]
     assert [(event["name"], event["data"]) for event in found] == [("a [redacted]", {"[redacted]": "[redacted] [redacted]"})]
+
+
+async def test_an_event_that_a_node_emits_without_a_listener_does_nothing(engine: EngineName):
+    result = await app(engine).run(talking(lambda progress: progress.emit("found", {"count": 1})), "hello")
+    assert (result.error, result.output) == (None, "hello")

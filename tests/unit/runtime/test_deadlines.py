@@ -35,34 +35,32 @@ class Timers(asyncio.SelectorEventLoop):
 
 async def test_turns_are_ended_in_the_order_of_their_deadlines_and_not_of_their_beginnings():
     loop = asyncio.get_running_loop()
-    late, soon = Deadlines(loop), Deadlines(loop)
     ended: list[str] = []
 
-    async def turn(name: str, watch: Deadlines, deadline: float) -> None:
-        assert await waits_for_ever(watch, deadline)
+    async def turn(name: str, deadline: float) -> None:
+        assert await waits_for_ever(Deadlines.of(loop), deadline)
         ended.append(name)
 
-    await asyncio.gather(turn("late", late, loop.time() + 0.06), turn("soon", soon, loop.time() + 0.02))
+    await asyncio.gather(turn("late", loop.time() + 0.06), turn("soon", loop.time() + 0.02))
     assert ended == ["soon", "late"]
 
 
-async def test_a_turn_that_has_ended_is_left_alone_by_the_timer_of_the_others():
+async def test_a_deadline_that_was_removed_is_left_alone_by_the_timer_of_the_others():
     loop = asyncio.get_running_loop()
-    over, going = Deadlines(loop), Deadlines(loop)
-    forgotten = over.begin(loop.time() + 0.01)
-    over.close()
-    assert await asyncio.create_task(waits_for_ever(going, loop.time() + 0.03))
-    assert not forgotten.was_missed
+    deadlines = Deadlines.of(loop)
+    over = deadlines.begin(loop.time() + 0.01)
+    deadlines.end(over)
+    assert await asyncio.create_task(waits_for_ever(deadlines, loop.time() + 0.03))
+    assert not over.was_missed
 
 
 def test_turns_one_after_the_other_set_the_timer_once():
     async def many() -> None:
         loop = asyncio.get_running_loop()
         for _ in range(100):
-            watch = Deadlines(loop)
+            deadlines = Deadlines.of(loop)
             for _ in range(10):
-                watch.end(watch.begin(loop.time() + 60))
-            watch.close()
+                deadlines.end(deadlines.begin(loop.time() + 60))
 
     loop = Timers()
     try:
@@ -78,8 +76,8 @@ def test_every_event_loop_has_a_timer_of_its_own(run: int):
 
     async def one() -> bool:
         loop = asyncio.get_running_loop()
-        Deadlines(loop).begin(loop.time() + 60)  # left behind: its loop is gone before it is due
-        return await asyncio.create_task(waits_for_ever(Deadlines(loop), loop.time() + 0.01))
+        Deadlines.of(loop).begin(loop.time() + 60)  # left behind: its loop is gone before it is due
+        return await asyncio.create_task(waits_for_ever(Deadlines.of(loop), loop.time() + 0.01))
 
     assert asyncio.run(one())
     assert asyncio.run(one())
@@ -88,7 +86,7 @@ def test_every_event_loop_has_a_timer_of_its_own(run: int):
 @pytest.mark.usefixtures("time_passes")
 async def test_a_grace_counts_from_when_the_deadline_is_noticed():
     loop = asyncio.get_running_loop()
-    watch = Deadlines(loop)
+    watch = Deadlines.of(loop)
     outer, ended = watch.begin(loop.time() + 1, grace=0.05), False
     inner = asyncio.create_task(waits_for_ever(watch, loop.time() + 0.5))
     await asyncio.sleep(0)

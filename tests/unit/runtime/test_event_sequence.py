@@ -14,13 +14,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, Subgraph, node
-from interlock.adapters.people import LaterHuman
 from interlock.capabilities import Clock, Human, Ids, Model, Question
 from interlock.capabilities.capability import emits
 from interlock.capabilities.model import Message
 from interlock.capabilities.progress import Progress
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
+from interlock.human import LaterHuman
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from tests.support.listening import listening

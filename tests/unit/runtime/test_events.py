@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Present, Settings, node
 from interlock.agent import Agent
-from interlock.capabilities import Ids, ModelBackend, ModelRequest
+from interlock.capabilities import Chunk, Ids
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
 from interlock.reply import Reply
 from interlock.runtime.events import Event, EventEmitter, Run
 from interlock.runtime.redaction import Redactor
-from interlock.testing import CountingIds, ScriptedModel
+from interlock.testing import CountingIds
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest
+from interlock_agents.sam.testing import ScriptedBackend
 
 KEYS = {"event", "name", "run_id", "parent_ids", "tags", "metadata", "data"}
 
@@ -90,7 +92,7 @@ async def events_of(
     engine: EngineName, *, error: Exception | None = None, graph: Graph | Agent = chat, given: dict[str, Any] = GIVEN, prefix: str = "id"
 ) -> list[Event]:
     search = RealSearch(error)
-    grants = {Search: search, ModelBackend: ScriptedModel("because"), Ids: CountingIds(prefix)}
+    grants = {Search: search, ModelBackend: ScriptedBackend("because"), Ids: CountingIds(prefix)}
     async with Interlock(Settings(engine=engine), grants=grants) as running:
         await running.run(graph, given, session="s", on_event=search.events.append)
     return search.events
@@ -185,7 +187,7 @@ def test_run_ids_are_never_shared_by_two_runs(turns: list[str], runs: int):
 
 async def test_events_come_while_things_happen(engine: EngineName):
     search = RealSearch()
-    grants = {Search: search, ModelBackend: ScriptedModel("because")}
+    grants = {Search: search, ModelBackend: ScriptedBackend("because")}
     await Interlock(Settings(engine=engine), grants=grants).run(chat, GIVEN, on_event=search.events.append)
     assert search.seen == ["on_chain_start", "on_chain_start", "on_tool_start"]
 
@@ -240,7 +242,7 @@ async def test_a_node_that_cannot_be_handed_its_fields_starts_before_it_fails(en
 
 
 async def test_a_stream_yields_the_same_events_and_ends_with_the_result(engine: EngineName):
-    grants = {Search: RealSearch(), ModelBackend: ScriptedModel("because"), Ids: CountingIds()}
+    grants = {Search: RealSearch(), ModelBackend: ScriptedBackend("because"), Ids: CountingIds()}
     stream = Interlock(Settings(engine=engine), grants=grants).stream(chat, GIVEN, session="s")
     assert [event async for event in stream] == await events_of(engine)
 
@@ -252,7 +254,7 @@ async def test_a_stream_raises_what_the_input_was_refused_for(engine: EngineName
 
 @functools.cache
 def running(engine: EngineName) -> Interlock:
-    return Interlock(Settings(engine=engine), grants={Search: RealSearch(), ModelBackend: ScriptedModel("because")})
+    return Interlock(Settings(engine=engine), grants={Search: RealSearch(), ModelBackend: ScriptedBackend("because")})
 
 
 @given(question=st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), raw=st.binary())
@@ -262,3 +264,13 @@ async def test_any_input_makes_events_that_are_plain_json(engine: EngineName, qu
     assert result.error is None
     assert json.loads(json.dumps(events)) == events
     assert unbalanced(events) == []
+
+
+def test_a_chunk_of_which_all_could_be_the_start_of_a_secret_is_not_shown():
+    events: list[Event] = []
+    emitter = EventEmitter("t", listener=events.append, redactor=Redactor(("sk-[a-z]{16,}",)))
+    run = emitter.turn("t", {})
+    run.stream(Chunk(text="sk-"))
+    assert events == []
+    run.stream(Chunk(text="!"))
+    assert [event["data"]["chunk"]["text"] for event in events] == ["sk-!"]

@@ -27,8 +27,8 @@ from interlock.errors import (
     ReplayDiverged,
     TurnError,
 )
-from interlock.runtime.call_keys import key_of
-from interlock.runtime.journal import Entry, Journal, MemoryJournal, StoredJournal, recorded_error
+from interlock.runtime.journal import Entry, Journal, key_of, recorded_error
+from interlock.runtime.recording import MemoryJournal, StoredJournal
 
 
 def entry(sequence: int, key: str = "k", **changes: Any) -> Entry:
@@ -103,9 +103,9 @@ async def test_only_the_last_claim_of_a_turn_may_write():
     turns: dict[str, StoredJournal] = {}
     first, second = MemoryJournal(turns), MemoryJournal(turns)
     assert await first.claim("t", 1) == ()
-    await first.append(entry(1))
+    await first.append([entry(1)])
     assert await second.claim("t", 2) == (entry(1),)
-    for late in (first.append(entry(2)), first.end({}), first.claim("t", 1)):
+    for late in (first.append([entry(2)]), first.end({}), first.claim("t", 1)):
         with pytest.raises(Fenced):
             await late
     await second.end({"status": "success"})

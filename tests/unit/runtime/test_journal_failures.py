@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,8 +19,8 @@ from interlock.engine import EngineName
 from interlock.errors import JournalFailed, StoreFull, StoreUnavailable, TurnCancelled
 from interlock.reply import Reply
 from interlock.runtime.events import Event
-from interlock.runtime.journal import Entry, Journal, MemoryJournal
-from interlock.runtime.recording import read_record
+from interlock.runtime.journal import Entry, Journal
+from interlock.runtime.recording import MemoryJournal, read_record
 from interlock.runtime.targets import Composed, Subgraph
 
 
@@ -250,7 +250,7 @@ class Broken(MemoryJournal):
         super().__init__()
         self.errors = list(errors)
 
-    async def append(self, entry: Entry) -> None:
+    async def append(self, entries: Sequence[Entry]) -> None:
         raise self.errors.pop(0)
 
 
@@ -270,6 +270,55 @@ async def test_the_first_failure_of_a_journal_is_why_the_turn_ends():
     with pytest.raises(JournalFailed, match="Full"):
         journal.slot(3, "n", "C", "m", "k")
     await Journal("t").slot(1, "n", "C", "m", "k").write(result=1)  # Without a store nothing can fail.
+
+
+class FailsOnce(MemoryJournal):
+    """Loses the first batch and stores the next."""
+
+    has_failed = False
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        if not self.has_failed:
+            self.has_failed = True
+            raise StoreFull("Full.")
+        await super().append(entries)
+
+
+async def test_nothing_is_stored_after_entries_that_were_lost():
+    store = FailsOnce()
+    await store.claim("t", 1)
+    journal = Journal("t", store=store)
+    slots = [journal.slot(1, "n", "C", "m", "k"), journal.slot(2, "n", "C", "m", "k")]  # Both are under way.
+    for slot in slots:
+        with pytest.raises(JournalFailed, match="Full"):
+            await slot.write(result=1)
+    assert store.turns["t"].entries == []
+
+
+class SlowStore(MemoryJournal):
+    """Takes its time for the first batch."""
+
+    is_slow = True
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        if self.is_slow:
+            self.is_slow = False
+            await asyncio.Event().wait()
+        await super().append(entries)
+
+
+async def test_entries_whose_commit_was_cancelled_are_stored_before_the_next_call_goes_on():
+    store = SlowStore()
+    await store.claim("t", 1)
+    journal = Journal("t", store=store)
+    cancelled = asyncio.create_task(journal.slot(1, "n", "C", "m", "k").write(result=1))
+    await asyncio.sleep(0)
+    following = asyncio.create_task(journal.commit())
+    await asyncio.sleep(0)
+    assert not journal.is_stored
+    cancelled.cancel()
+    await following
+    assert ([entry.sequence for entry in store.turns["t"].entries], journal.is_stored) == ([1], True)
 
 
 async def buy_two(text: str, *, shop: Shop) -> Done:

@@ -15,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node
-from interlock.capabilities import Chunk, Clock, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Tool, Usage
+from interlock.capabilities import Chunk, Clock, Message, Model, ModelReply, Tool, Usage
 from interlock.capabilities.capability import emits, instant
 from interlock.engine import EngineName
 from interlock.errors import BudgetExceeded, InterlockError
-from interlock.runtime.limits import LATE_STEPS, Budget, Limits
+from interlock.runtime.limits import LATE_STEPS, Budget, Limits, TimeRanOut
 from interlock.settings import read_settings
-from interlock.testing import ScriptedModel
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse
+from interlock_agents.sam.testing import ScriptedBackend
 from tests.support.passing import leap
 
 SHORT = 0.05  # seconds
@@ -375,7 +376,7 @@ async def try_without_a_pause(text: str, *, model: Model) -> Done:
 
 async def test_a_node_that_catches_everything_and_tries_again_without_a_pause_is_stopped(engine: EngineName):
     """Nothing in such a loop ever waits, so no timer fires: the whole process stands still unless the gate lets it."""
-    result = await take(engine, job(try_without_a_pause), grants={Model: ScriptedModel("ok")}, max_model_calls=2, max_turn_seconds=SHORT)
+    result = await take(engine, job(try_without_a_pause), grants={Model: ScriptedBackend("ok")}, max_model_calls=2, max_turn_seconds=SHORT)
     assert code(result) == "budget_exceeded"
 
 
@@ -453,7 +454,7 @@ async def make_do(text: str, *, model: Model) -> Done:
 
 
 async def test_a_node_may_make_do_with_what_it_has_but_gets_no_more(engine: EngineName):
-    model = ScriptedModel("ok")
+    model = ScriptedBackend("ok")
     result = await take(engine, job(make_do), grants={Model: model}, max_model_calls=1)
     assert (code(result), result.state["out"], len(model.messages)) == (None, "as far as it went: ok", 1)
 
@@ -491,12 +492,12 @@ async def test_the_next_turn_has_all_of_its_time(engine: EngineName):
 
 
 async def test_no_limits_are_no_limits(engine: EngineName):
-    result = await take(engine, job(ask, ask_in_pieces, tick), grants={Model: ScriptedModel("word " * 1000)})
+    result = await take(engine, job(ask, ask_in_pieces, tick), grants={Model: ScriptedBackend("word " * 1000)})
     assert code(result) is None
 
 
 async def test_the_beginning_of_an_answer_is_shown_without_limits_too(engine: EngineName):
-    class Ahead(ScriptedModel):
+    class Ahead(ScriptedBackend):
         async def reply(
             self,
             messages: Sequence[Message],
@@ -540,7 +541,7 @@ async def ask_at_once(text: str, *, model: Model) -> Done:
 @pytest.mark.parametrize("run", [ask_often, ask_at_once])
 @pytest.mark.parametrize(("asked", "limit", "ends"), [(3, 3, None), (4, 3, "budget_exceeded"), (1, 0, "budget_exceeded"), (0, 0, None)])
 async def test_a_model_is_asked_no_more_often_than_it_may(engine: EngineName, run: Any, asked: int, limit: int, ends: str | None):
-    model = ScriptedModel("ok")
+    model = ScriptedBackend("ok")
     result = await take(engine, job(run), grants={Model: model}, text=str(asked), max_model_calls=limit)
     assert code(result) == ends
     assert len(model.messages) == min(asked, limit)
@@ -554,13 +555,13 @@ async def ask_backend(text: str, *, model: Model, backend: ModelBackend) -> Done
 
 
 async def test_every_way_to_ask_a_model_counts(engine: EngineName):
-    grants: dict[type, object] = {Model: ScriptedModel("ok"), ModelBackend: ScriptedModel("ok")}
+    grants: dict[type, object] = {Model: ScriptedBackend("ok"), ModelBackend: ScriptedBackend("ok")}
     assert code(await take(engine, job(ask_backend), grants=grants, max_model_calls=3)) is None
     assert code(await take(engine, job(ask_backend), grants=grants, max_model_calls=2)) == "budget_exceeded"
 
 
 async def test_two_turns_at_once_have_a_budget_each(engine: EngineName):
-    app = Interlock(limited(engine, max_model_calls=2), grants={Model: ScriptedModel("ok")})
+    app = Interlock(limited(engine, max_model_calls=2), grants={Model: ScriptedBackend("ok")})
     results = await asyncio.gather(*(app.run(job(ask, ask_in_pieces), {"text": "x"}) for _ in range(5)))
     assert [code(result) for result in results] == [None] * 5
 
@@ -570,12 +571,12 @@ async def ask_again(text: str, *, model: Model) -> Done:
 
 
 async def test_all_the_steps_of_a_turn_share_its_budget(engine: EngineName):
-    result = await take(engine, job(ask, ask_in_pieces, ask_again), grants={Model: ScriptedModel("ok")}, max_model_calls=2)
+    result = await take(engine, job(ask, ask_in_pieces, ask_again), grants={Model: ScriptedBackend("ok")}, max_model_calls=2)
     assert (code(result), result.path) == ("budget_exceeded", ("ask", "ask_in_pieces", "ask_again"))
 
 
 async def test_two_turns_at_once_have_a_budget_each_of_what_is_said(engine: EngineName):
-    app = Interlock(limited(engine, max_output_bytes=12, max_tokens=4), grants={Model: ScriptedModel("0123456789")})
+    app = Interlock(limited(engine, max_output_bytes=12, max_tokens=4), grants={Model: ScriptedBackend("0123456789")})
     results = await asyncio.gather(*(app.run(job(ask), {"text": "x"}) for _ in range(5)))
     assert [code(result) for result in results] == [None] * 5
 
@@ -589,7 +590,7 @@ async def test_two_turns_at_once_have_a_budget_each_of_what_is_said(engine: Engi
     [("x" * 10, 10, None), ("x" * 11, 10, "budget_exceeded"), ("é" * 6, 11, "budget_exceeded"), ("é" * 5, 10, None)],
 )
 async def test_models_say_no_more_bytes_than_they_may(engine: EngineName, run: Any, said: str, limit: int, ends: str | None):
-    result = await take(engine, job(run), grants={Model: ScriptedModel(said)}, max_output_bytes=limit)
+    result = await take(engine, job(run), grants={Model: ScriptedBackend(said)}, max_output_bytes=limit)
     assert code(result) == ends
     assert ends is None or "max_output_bytes" in message(result)
 
@@ -620,7 +621,7 @@ def usage(given: int, made: int) -> Usage:
     ("tokens", "ends"), [(usage(40, 60), None), (usage(41, 60), "budget_exceeded"), (usage(0, 101), "budget_exceeded")]
 )
 async def test_the_tokens_that_a_model_says_it_took_are_counted(engine: EngineName, tokens: Usage, ends: str | None):
-    model = ScriptedModel(ModelReply(text="ok", usage=tokens))
+    model = ScriptedBackend(ModelReply(text="ok", usage=tokens))
     result = await take(engine, job(ask), grants={Model: model}, max_tokens=100)
     assert code(result) == ends
     assert ends is None or "max_tokens" in message(result)
@@ -628,7 +629,7 @@ async def test_the_tokens_that_a_model_says_it_took_are_counted(engine: EngineNa
 
 async def test_the_tokens_in_a_responses_metadata_are_counted(engine: EngineName):
     response = ModelResponse(status="success", output="ok", metadata={"input_tokens": 90, "output_tokens": 20})
-    result = await take(engine, job(ask_backend_once), grants={ModelBackend: ScriptedModel(response)}, max_tokens=100)
+    result = await take(engine, job(ask_backend_once), grants={ModelBackend: ScriptedBackend(response)}, max_tokens=100)
     assert code(result) == "budget_exceeded"
 
 
@@ -639,7 +640,7 @@ async def ask_backend_once(text: str, *, backend: ModelBackend) -> Done:
 async def test_a_stream_that_says_at_its_end_what_it_took_is_counted_once(engine: EngineName):
     """The text is guessed at while it comes; what the model then says itself takes the place of the guess."""
     pieces: list[Chunk | str | Exception] = [*["x" * 40] * 10, Chunk(usage=usage(0, 100))]
-    result = await take(engine, job(ask_in_pieces), grants={Model: ScriptedModel(pieces)}, max_tokens=120)
+    result = await take(engine, job(ask_in_pieces), grants={Model: ScriptedBackend(pieces)}, max_tokens=120)
     assert code(result) is None
 
 
@@ -648,7 +649,7 @@ async def test_a_text_takes_about_as_many_tokens_in_small_pieces_as_in_large_one
     """A model that streams letter by letter and says nothing of tokens must not talk for free."""
     text = "x" * 4000
     pieces: list[Chunk | str | Exception] = [text[at : at + size] for at in range(0, len(text), size)]
-    result = await take(engine, job(ask_in_pieces), grants={Model: ScriptedModel(pieces)}, max_tokens=500)
+    result = await take(engine, job(ask_in_pieces), grants={Model: ScriptedBackend(pieces)}, max_tokens=500)
     assert code(result) == "budget_exceeded"
 
 
@@ -712,3 +713,16 @@ def test_a_limit_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name: 
 def test_every_limit_is_a_setting_with_a_bound_by_default():
     settings = Settings()
     assert all(getattr(settings, name) is not None for name in Limits.__dataclass_fields__)
+
+
+def test_a_replayed_turn_runs_out_of_time_after_the_same_step():
+    budget = Budget(Limits(max_turn_seconds=5), now=lambda: 0.0, ran_out=TimeRanOut(after_steps=2, in_a_step=False))
+    assert budget.take_step(1, 1, 10) is None
+    assert "max_turn_seconds" in str(budget.take_step(2, 2, 10))
+
+
+def test_a_node_that_langgraph_runs_alone_may_take_its_step_after_the_time_is_up():
+    now = 0.0
+    budget = Budget(Limits(max_turn_seconds=1), now=lambda: now)
+    now = 2.0
+    assert budget.take_step(0, 0, 10) is None

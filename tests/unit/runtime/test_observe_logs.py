@@ -17,7 +17,7 @@ from interlock.capabilities import Ids
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
-from interlock.runtime.observe import LogFormatter, configure_logging
+from interlock.logs import LogFormatter, configure_logging
 from interlock.runtime.redaction import Redactor
 from interlock.settings import PATTERNS
 from interlock.testing import CountingIds

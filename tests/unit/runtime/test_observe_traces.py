@@ -15,11 +15,11 @@ from opentelemetry import trace
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, node
+from interlock import spans as observe
 from interlock.capabilities import Chunk, Clock, Ids, Message, Model, ModelReply, Tool
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
-from interlock.runtime import observe
 from interlock.runtime.events import Event
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from tests.support.passing import ENOUGH, run_out
@@ -88,17 +88,17 @@ async def test_a_turn_its_nodes_and_all_of_its_calls_have_a_span_each_in_their_p
     result = await app(engine).run(talk, {"text": "x"}, session="s")
     assert result.error is None
     assert dict(spans.parents()) == {
-        "turn talk": None,
-        "node tell_time": "turn talk",
+        "invoke_agent talk": None,
+        "node tell_time": "invoke_agent talk",
         "call Ids.new": "node tell_time",
         "call Clock.now": "node tell_time",
-        "node speak": "turn talk",
-        "call Model.stream": "node speak",
-        "call Web.get": "node speak",
-        "GET": "call Web.get",
+        "node speak": "invoke_agent talk",
+        "chat scripted": "node speak",
+        "execute_tool Web.get": "node speak",
+        "GET": "execute_tool Web.get",
     }
     assert spans.open == 0
-    (turn,) = [span for span in spans.ended if span.name == "turn talk"]
+    (turn,) = [span for span in spans.ended if span.name == "invoke_agent talk"]
     assert turn.attributes is not None
     assert (turn.attributes["interlock.session"], turn.attributes["interlock.turn"]) == ("s", "id-1")
     assert {span.status.status_code for span in spans.ended} == {trace.StatusCode.UNSET}
@@ -106,8 +106,8 @@ async def test_a_turn_its_nodes_and_all_of_its_calls_have_a_span_each_in_their_p
 
 async def test_calls_made_at_once_have_their_own_spans(engine: EngineName, spans: Spans):
     await app(engine).run(single, {"text": "x"})
-    assert [span.name for span in spans.ended].count("call Web.get") == 2
-    calls = {span.context.span_id for span in spans.ended if span.name == "call Web.get" and span.context}
+    assert [span.name for span in spans.ended].count("execute_tool Web.get") == 2
+    calls = {span.context.span_id for span in spans.ended if span.name == "execute_tool Web.get" and span.context}
     assert {span.parent.span_id for span in spans.ended if span.name == "GET" and span.parent} == calls
     assert spans.open == 0
 
@@ -126,7 +126,7 @@ async def test_a_turn_stands_inside_whatever_the_caller_traces(engine: EngineNam
     with spans.provider.get_tracer("caller").start_as_current_span("request"):
         await app(engine).run(talk, {"text": "x"})
         assert trace.get_current_span().get_span_context().span_id in {span.parent.span_id for span in spans.ended if span.parent}
-    assert dict(spans.parents())["turn talk"] == "request"
+    assert dict(spans.parents())["invoke_agent talk"] == "request"
 
 
 @pytest.mark.parametrize("error", [MediaMalformed("It is torn."), RuntimeError("hunter2")])
@@ -134,10 +134,10 @@ async def test_what_fails_has_a_span_that_says_so(engine: EngineName, spans: Spa
     result = await app(engine, web=RealWeb(fails=error)).run(talk, {"text": "x"})
     assert result.error is not None
     failed = {span.name for span in spans.ended if span.status.status_code is trace.StatusCode.ERROR and span.name != "GET"}
-    assert failed == {"turn talk", "node speak", "call Web.get"}
+    assert failed == {"invoke_agent talk", "node speak", "execute_tool Web.get"}
     for span in spans.ended:
         if span.name in failed:
-            assert (span.attributes or {})["interlock.error"] == result.error.code
+            assert (span.attributes or {})["error.type"] == result.error.code
             assert "hunter2" not in (span.status.description or "")
     assert spans.open == 0
 
@@ -149,7 +149,7 @@ async def test_what_takes_too_long_has_a_span_that_ends(engine: EngineName, span
         result = await app(engine, web=RealWeb(waits=run_out), **limits).run(talk, {"text": "x"})
     assert result.error is not None
     assert spans.open == 0
-    assert "call Web.get" in dict(spans.parents())
+    assert "execute_tool Web.get" in dict(spans.parents())
 
 
 async def test_what_is_cancelled_has_a_span_that_ends(engine: EngineName, spans: Spans):
@@ -172,7 +172,7 @@ async def test_streams_that_overlap_leave_the_context_as_it_was(engine: EngineNa
     graph = Graph("early", state=Talk, entry=stop_early, nodes=[node(stop_early, goes={Done: END})])
     await app(engine).run(graph, {"text": "x"})
     assert spans.open == 0
-    assert dict(spans.parents())["GET"] == "call Web.get"
+    assert dict(spans.parents())["GET"] == "execute_tool Web.get"
     assert [record.getMessage() for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
 
@@ -243,8 +243,8 @@ async def test_no_span_has_a_secret(engine: EngineName, spans: Spans):
 
 async def test_steps_that_langgraph_takes_have_spans_too(spans: Spans):
     await app("langgraph").langgraph(talk).ainvoke({"text": "x"})
-    assert {"node tell_time", "node speak", "call Web.get", "GET"} <= dict(spans.parents()).keys()
-    assert dict(spans.parents())["call Web.get"] == "node speak"
+    assert {"node tell_time", "node speak", "execute_tool Web.get", "GET"} <= dict(spans.parents()).keys()
+    assert dict(spans.parents())["execute_tool Web.get"] == "node speak"
     assert spans.open == 0
 
 

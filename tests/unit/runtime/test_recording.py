@@ -27,13 +27,14 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Settings, TurnResult, node
-from interlock.adapters.people import LaterHuman, ScriptedHuman
 from interlock.capabilities import Chunk, Clock, Human, Ids, Message, Model, Question
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import CapabilityError, MediaMalformed, ModelTimeout, RecordInvalid, StoreFull, StoreUnavailable
+from interlock.human import LaterHuman, ScriptedHuman
+from interlock.replay import Replay
 from interlock.runtime.journal import Entry
-from interlock.runtime.recording import RecordFile, Replay, read_record
+from interlock.runtime.recording import RecordFile, read_record
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from tests.support.passing import ENOUGH, run_out, use_up
 
@@ -548,8 +549,8 @@ async def test_whatever_is_written_down_is_one_line_of_ascii(text: str, tmp_path
         turn="t", sequence=1, node="n", capability="C", method="m", key="k", told=(text,), result=[text, float("inf"), 10**30, 0.1]
     )
     with RecordFile(path, os.open(path, os.O_CREAT | os.O_WRONLY)) as recorder:
-        await recorder.append(entry)
-        await recorder.append(entry)
+        await recorder.append([entry])
+        await recorder.append([entry])
     lines = path.read_text(encoding="ascii").splitlines()
     assert [json.loads(line) for line in lines] == [{"entry": vars(entry) | {"told": [text]}}] * 2
 
@@ -560,7 +561,7 @@ async def _say_number(number: float) -> Done:
 
 def test_a_disk_without_room_is_store_full_and_nothing_else():
     with pytest.raises(StoreFull), RecordFile(Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)) as recorder:
-        recorder._write("header", {"a": 1})  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        recorder._write({"header": {"a": 1}})  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 @contextmanager
@@ -991,3 +992,15 @@ async def test_two_who_go_on_with_the_same_turn_do_not_both_do_its_work(tmp_path
     found = await asyncio.gather(*(app("direct", search).resume(path, graph=trip) for search in (first, second)), return_exceptions=True)
     assert all(isinstance(one, TurnResult | InterlockError) for one in found)
     assert not (first.made and second.made)
+
+
+async def test_who_claims_a_record_gets_its_entries(tmp_path: Path):
+    path = tmp_path / "turn.jsonl"
+    await Interlock(Settings(), grants={Ids: CountingIds()}).run("sam", "hello", record=path)
+    with RecordFile.reopen(path) as file:
+        assert await file.claim("any", 1) == read_record(path).entries
+
+
+def test_a_record_is_named_by_a_path():
+    with pytest.raises(RecordInvalid, match="'str'"):
+        read_record(cast("Any", "turn.jsonl"))

@@ -150,7 +150,7 @@ async def problems(engine: EngineName, grants: dict[type, object], graph: Graph)
 MISFITS: dict[str, tuple[type, Subgraph, str]] = {
     "no method": (Nothing, Subgraph(plans()), "0 methods"),
     "two methods": (Two, Subgraph(plans()), "2 methods"),
-    "a stream": (Pieces, Subgraph(plans()), "'plan' gives its result in pieces"),
+    "a stream": (Pieces, Subgraph(plans()), "'plan' streams its result in chunks"),
     "another name": (OtherName, Subgraph(plans()), "takes text, depth where 'plan' has words"),
     "one too many": (TooMany, Subgraph(plans()), "where 'plan' has text, colour"),
     "one too few": (TooFew, Subgraph(plans()), "takes text, depth where 'plan' has nothing"),

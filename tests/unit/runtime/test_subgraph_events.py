@@ -23,8 +23,8 @@ from interlock.capabilities import Ids
 from interlock.capabilities.capability import emits
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import MediaMalformed
+from interlock.logs import LogFormatter
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LogFormatter
 from interlock.runtime.redaction import Redactor
 from interlock.testing import CountingIds
 from tests.support.listening import chain, listening
@@ -361,20 +361,20 @@ async def test_spans_are_one_inside_the_other_and_only_a_turn_is_called_one(engi
     names = {span.context.span_id: span.name for span in spans if span.context is not None}
     inside = {(span.name, names.get(span.parent.span_id) if span.parent else None) for span in spans}
     assert inside == {
-        ("turn work", None),
-        ("node enter", "turn work"),
+        ("invoke_agent work", None),
+        ("node enter", "invoke_agent work"),
         ("graph vault", "node enter"),
         ("node enter/look", "graph vault"),
         ("call Tools.note", "node enter/look"),
-        ("call Tools.find", "node enter/look"),
+        ("execute_tool Tools.find", "node enter/look"),
         ("node enter/measure", "graph vault"),
-        ("node say", "turn work"),
+        ("node say", "invoke_agent work"),
         ("graph safe", "node say"),
         ("node say/look", "graph safe"),
         ("call Tools.note", "node say/look"),
-        ("call Tools.find", "node say/look"),
+        ("execute_tool Tools.find", "node say/look"),
         ("node say/measure", "graph safe"),
-        ("call Tools.find", "node say"),
+        ("execute_tool Tools.find", "node say"),
     }
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Secret, Settings, Subgraph, TurnResult, node
-from interlock.adapters.people import LaterHuman
 from interlock.capabilities import Human, Message, Model, ModelReply, Question, Usage
 from interlock.engine import ENGINES, EngineName
-from interlock.errors import ModelUnavailable
+from interlock.errors import ModelOutputInvalid, ModelUnavailable, RejectedAnswer
+from interlock.human import LaterHuman
 from interlock.runtime.events import Event
 from interlock.runtime.limits import TurnUsage
 from interlock.testing import ScriptedModel
@@ -114,6 +114,34 @@ async def test_a_failed_turn_says_what_it_used_and_a_refused_call_is_not_counted
     failed = await run(engine, say_often, reply("yes", (2, 1)), ModelUnavailable("It is down."), text="2")
     assert failed.error is not None
     assert failed.usage == TurnUsage(model_calls=2, input_tokens=2, output_tokens=1, output_bytes=3)
+
+
+def rejected(**cost: int) -> ModelOutputInvalid:
+    error = ModelOutputInvalid("It is not JSON.")
+    error.rejected = RejectedAnswer(**cost)
+    return error
+
+
+async def test_an_answer_that_the_adapter_rejects_is_counted(engine: EngineName):
+    failed = await run(engine, say, rejected(output_bytes=400, input_tokens=7, output_tokens=5))
+    assert failed.usage == TurnUsage(model_calls=1, input_tokens=7, output_tokens=5, output_bytes=400)
+    unreported = await run(engine, say, rejected(output_bytes=400))
+    assert unreported.usage == TurnUsage(model_calls=1, output_bytes=400)
+
+
+async def test_a_replay_counts_a_rejected_answer_as_the_turn_did(engine: EngineName, tmp_path: Path):
+    graph = Graph("counted", state=State, entry=say, nodes=[node(say, goes={Said: END})], takes=("text",), gives="said")
+    app = Interlock(Settings(engine=engine), grants={Model: ScriptedModel(rejected(output_bytes=400, input_tokens=7, output_tokens=5))})
+    failed = await app.run(graph, "?", record=tmp_path / "turn.jsonl")
+    replay = await app.replay(tmp_path / "turn.jsonl", graph=graph)
+    assert replay.result.usage == failed.usage == TurnUsage(model_calls=1, input_tokens=7, output_tokens=5, output_bytes=400)
+
+
+async def test_a_rejected_answer_is_charged_to_the_budget_by_its_size_where_the_model_reports_no_tokens(engine: EngineName):
+    for cost, code in ((400, "model_output_invalid"), (404, "budget_exceeded")):
+        failed = await run(engine, say, rejected(output_bytes=cost), max_tokens=100)
+        assert failed.error is not None
+        assert failed.error.code == code
 
 
 async def test_a_graph_inside_a_node_counts_for_the_turn(engine: EngineName):

@@ -1,4 +1,4 @@
-"""A file of scenes says what is wrong with it: where, and why."""
+"""A file of scenarios says what is wrong with it: where, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from interlock.errors import SettingsInvalid
 from interlock.testing.media import MEDIA
-from interlock.testing.scenes import load_scenes
+from interlock.testing.scenarios import load_scenarios
 
 GOOD = """
 [paths]
@@ -39,37 +39,49 @@ BAD = {
     "not TOML": ("[[scene", "cannot be read"),
     "nothing in it": ("", "scene: Field required"),
     "no scenes": ("scene = []", "scene: "),
-    "a word of its own": (f'{SCENE}colour = "red"\n{TURN}', "scene 'one', colour: Extra inputs are not permitted"),
-    "no title": (f"[[scene]]\n{TURN}", "scene 1, title: Field required"),
-    "two of a title": ((SCENE + TURN) * 2, "two scenes have the title 'one'"),
-    "no turn": (SCENE, "scene 'one', turn: Field required"),
-    "a turn with nothing said": (f"{SCENE}[[scene.turn]]\n", "scene 'one', turn 1: it has nothing as its input"),
-    "a turn with two inputs": (f'{SCENE}{TURN}media = "slope"\n', "scene 'one', turn 1: it has say and media as its input"),
+    "a word of its own": (f'{SCENE}colour = "red"\n{TURN}', "scenario 'one', colour: Extra inputs are not permitted"),
+    "no title": (f"[[scene]]\n{TURN}", "scenario 1, title: Field required"),
+    "two of a title": ((SCENE + TURN) * 2, "two scenarios have the title 'one'"),
+    "no turn": (SCENE, "scenario 'one', turn: Field required"),
+    "a turn with nothing said": (f"{SCENE}[[scene.turn]]\n", "scenario 'one', turn 1: it has nothing as its input"),
+    "a turn with two inputs": (f'{SCENE}{TURN}media = "slope"\n', "scenario 'one', turn 1: it has say and media as its input"),
     "media that there is not": (f'{SCENE}[[scene.turn]]\nmedia = "film"\n', "there is no media 'film'"),
-    "a misspelt expectation": (f'{SCENE}{TURN}{TURN}expect.pth = ["a"]\n', "scene 'one', turn 2, expect.pth: Extra inputs"),
-    "a status that there is not": (f'{SCENE}{TURN}expect.status = "fine"\n', "scene 'one', turn 1, expect.status: "),
-    "a path that is not in the file": (f'{SCENE}{TURN}expect.path = ["<x>"]\n', "scene 'one', turn 1, expect.path: there is no path 'x'"),
+    "a misspelt expectation": (f'{SCENE}{TURN}{TURN}expect.pth = ["a"]\n', "scenario 'one', turn 2, expect.pth: Extra inputs"),
+    "a status that there is not": (f'{SCENE}{TURN}expect.status = "fine"\n', "scenario 'one', turn 1, expect.status: "),
+    "a path that is not in the file": (
+        f'{SCENE}{TURN}expect.path = ["<x>"]\n',
+        "scenario 'one', turn 1, expect.path: there is no path",
+    ),
     "a path in a circle": (f'[paths]\na = ["<a>"]\n{SCENE}{TURN}expect.path = ["<a>"]\n', "there is no path 'a'"),
     "paths that are none": (f"paths = 3\n{SCENE}{TURN}", "paths: "),
-    "a setting that there is not": (f"{SCENE}settings = {{ colour = 1 }}\n{TURN}", "scene 'one', settings: there is no setting 'colour'"),
-    "a setting of a turn": (f"{SCENE}{TURN}settings = {{ colour = 1 }}\n", "scene 'one', turn 1, settings: there is no setting 'colour'"),
-    "a flag that is none": (f'{SCENE}tour = "yes"\n{TURN}', "scene 'one', tour: "),
-    "a play that there is not": (f'{SCENE}plays = ["live"]\n{TURN}', "scene 'one', plays.0: "),
-    "a script that is not played": (f"{SCENE}{TURN}script.replies = []\n", "scene 'one': turn 1 has a script"),
-    "a play without its script": (f'{SCENE}plays = ["script"]\n{TURN}', "scene 'one': turn 1 has no script"),
+    "a setting that there is not": (
+        f"{SCENE}settings = {{ colour = 1 }}\n{TURN}",
+        "scenario 'one', settings: there is no setting",
+    ),
+    "a setting of a turn": (
+        f"{SCENE}{TURN}settings = {{ colour = 1 }}\n",
+        "scenario 'one', turn 1, settings: there is no setting",
+    ),
+    "a flag that is none": (f'{SCENE}tour = "yes"\n{TURN}', "scenario 'one', tour: "),
+    "a play that there is not": (f'{SCENE}plays = ["live"]\n{TURN}', "scenario 'one', plays.0: "),
+    "a script that is not played": (f"{SCENE}{TURN}script.replies = []\n", "scenario 'one': turn 1 has a script"),
+    "a play without its script": (f'{SCENE}plays = ["script"]\n{TURN}', "scenario 'one': turn 1 has no script"),
     "a script without replies": (f'{SCENE}plays = ["script"]\n{TURN}script.output = "x"\n', "script.replies: Field required"),
-    "a reply of no kind": (f'{SCENE}plays = ["script"]\n{TURN}script.replies = [{{ says = "x" }}]\n', "script.replies.0.said.says: Extra"),
-    "an error of no model": (f'{SCENE}plays = ["script"]\n{TURN}script.replies = [{{ error = "boom" }}]\n', "it is one of model_timeout"),
+    "a reply of no kind": (f'{SCENE}plays = ["script"]\n{TURN}script.replies = [{{ says = "x" }}]\n', "script.replies.0.reply.says: Extra"),
+    "an error of no model": (
+        f'{SCENE}plays = ["script"]\n{TURN}script.replies = [{{ error = "boom" }}]\n',
+        "it must be one of model_timeout",
+    ),
     "rules that are not played": (f'{SCENE}plays = ["script"]\n{TURN}offline.output = "x"\nscript.replies = []\n', "the offline rules"),
     "a tour by a script alone": (f'{SCENE}plays = ["script"]\ntour = true\n{TURN}script.replies = []\n', "the offline rules"),
-    "a tour without titles": (f"{SCENE}tour = true\n{TURN}{TURN}", "scene 'one': every turn of a scene of the tour has a title"),
+    "a tour without titles": (f"{SCENE}tour = true\n{TURN}{TURN}", "scenario 'one': every turn of a scenario of the tour needs a title"),
 }
 
 
 def test_a_file_is_read(tmp_path: Path):
     path = tmp_path / "scenes.toml"
     path.write_text(GOOD, encoding="utf-8")
-    [scene] = load_scenes(path)
+    [scene] = load_scenarios(path)
     [turn] = scene.turns
     assert turn.expect.path == ("a", "b", "...")
     assert [str(tool) for tool in turn.expect.tools or ()] == ["first", "second (tool_failed)"]
@@ -82,7 +94,7 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, written: 
     path = tmp_path / "scenes.toml"
     path.write_text(written, encoding="utf-8")
     with pytest.raises(SettingsInvalid) as refused:
-        load_scenes(path)
+        load_scenarios(path)
     assert says in refused.value.message
     assert f"'{path}'" in refused.value.message
     assert "For further information" not in refused.value.message
@@ -90,7 +102,7 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, written: 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(SettingsInvalid, match="cannot be read"):
-        load_scenes(tmp_path / "scenes.toml")
+        load_scenarios(tmp_path / "scenes.toml")
 
 
 @pytest.mark.parametrize("name", MEDIA)

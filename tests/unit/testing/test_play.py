@@ -10,8 +10,8 @@ from typing import Any
 from interlock import Interlock, Settings
 from interlock.capabilities import Model
 from interlock.runtime.events import Event
-from interlock.testing.play import Play, Stage
-from interlock.testing.scenes import Kind, Scene
+from interlock.testing.scenario_runner import ScenarioApps, ScenarioRun
+from interlock.testing.scenarios import Kind, Scenario
 
 
 class Opened:
@@ -35,13 +35,13 @@ class Opened:
         return Counting(Settings(engine="direct", **settings), grants=grants)
 
 
-def scene(*turns: dict[str, Any], **more: Any) -> Scene:
-    return Scene.model_validate({"title": "one", "turn": list(turns), **more})
+def scene(*turns: dict[str, Any], **more: Any) -> Scenario:
+    return Scenario.model_validate({"title": "one", "turn": list(turns), **more})
 
 
-async def played(opened: Opened, scene: Scene, kind: Kind = "offline") -> list[Any]:
-    stage = Stage(opened)
-    taken = await Play(scene, stage, agent="sam", session="s", kind=kind).to_the_end()
+async def played(opened: Opened, scene: Scenario, kind: Kind = "offline") -> list[Any]:
+    stage = ScenarioApps(opened)
+    taken = await ScenarioRun(scene, stage, agent="sam", session="s", kind=kind).run_all()
     assert [one.differences for one in taken] == [()] * len(taken)
     await stage.close()
     return [one.result for one in taken]
@@ -77,18 +77,18 @@ async def test_every_turn_has_a_script_of_its_own():
 
 async def test_events_are_passed_on_as_they_come():
     heard: list[Event] = []
-    stage, made = Stage(Opened()), scene({"say": "a"})
-    one = await Play(made, stage, agent="sam", session="s").take(made.turns[0], on_event=heard.append)
+    stage, made = ScenarioApps(Opened()), scene({"say": "a"})
+    one = await ScenarioRun(made, stage, agent="sam", session="s").run_turn(made.turns[0], on_event=heard.append)
     assert heard == list(one.events)
     assert len(heard) > 10
     await stage.close()
 
 
-def test_scenes_are_not_read_where_nobody_plays_them():
+def test_scenarios_are_not_imported_by_other_commands():
     code = (
         "import sys, interlock.cli; from interlock.discovery import AGENTS, load_agent; [load_agent(name) for name in AGENTS];"
         "print(*[name for name in sys.modules if name.startswith('interlock.testing.')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert set(ran.stdout.split()).isdisjoint(f"interlock.testing.{name}" for name in ("scenes", "play", "played"))
+    assert set(ran.stdout.split()).isdisjoint(f"interlock.testing.{name}" for name in ("scenarios", "scenario_runner", "scenario_results"))
     assert "interlock.testing.fixed" in ran.stdout  # so that the names above would be seen

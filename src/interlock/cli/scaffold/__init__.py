@@ -13,12 +13,12 @@ __all__ = ["agent"]
 
 
 def _reply(state: Mapping[str, Any]) -> Reply:
-    """Make the reply of the final state. A refusal is an error with a code."""
-    said, refusal = state["reply"], state.get("refusal")
+    """Make the reply from the final state. A refusal is an error with a code."""
+    text, refusal = state["reply"], state.get("refusal")
     if refusal is None:
-        return Reply(output=said, metadata={"topic": state.get("topic")})
-    fault = Fault(code=refusal, message=said, node="refuse")
-    return Reply(status="error", output=said, error=fault)
+        return Reply(output=text, metadata={"topic": state.get("topic")})
+    fault = Fault(code=refusal, message=text, node="refuse")
+    return Reply(status="error", output=text, error=fault)
 
 
 agent = Agent(

@@ -1,4 +1,4 @@
-"""What the model is asked for: one word of a closed list, and some text."""
+"""The schema of the model's reply: a topic from a closed list, and a text."""
 
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 
 class Draft(BaseModel):
-    """An answer, and what the question is about."""
+    """The topic of a question, and its answer."""
 
-    topic: Topic = Field(description="What the question is about.")
-    answer: str = Field(description="The answer; empty where the facts have none.")
+    topic: Topic = Field(description="The topic of the question.")
+    answer: str = Field(description="The answer; empty if the facts have none.")

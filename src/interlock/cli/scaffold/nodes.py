@@ -18,30 +18,30 @@ SENTENCES: dict[Refusal, str] = {
 
 
 async def draft_answer(question: str, *, model: Model) -> Drafted | Refused:
-    """Have the model say what the question is about, and answer it."""
-    asked = (
+    """Call the model for the topic of the question and an answer."""
+    messages = (
         Message(role="system", text=PROMPT),
         Message(role="user", text=question),
     )
     try:
-        draft = (await model.decide(asked, schema=Draft)).value
+        draft = (await model.decide(messages, schema=Draft)).value
     except ModelError:
         return Refused(refusal="no_answer")
     return Drafted(topic=draft.topic, answer=draft.answer.strip())
 
 
 async def choose_way(topic: Topic, answer: Present) -> Answerable | Refused:
-    """Choose by the topic and by whether there is an answer, not by what it says."""
+    """Route by the topic and the presence of an answer, not by its text."""
     if topic == "other":
         return Refused(refusal="off_topic")
     return Answerable() if answer else Refused(refusal="no_answer")
 
 
 async def give_answer(answer: str) -> Replied:
-    """Give the answer."""
+    """Reply with the answer."""
     return Replied(reply=answer)
 
 
 async def refuse(refusal: Refusal) -> Replied:
-    """Say that there is no answer, in a sentence of our own."""
+    """Reply with the sentence for the reason of the refusal."""
     return Replied(reply=SENTENCES[refusal])

@@ -1,4 +1,4 @@
-"""What scaffold does where there is no model."""
+"""The rules that answer if no model is configured."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ FACT = re.compile(r"^- (\w+): (.+)$", re.MULTILINE)
 
 
 class OfflineRules(Rules):
-    """Stands in for the model: finds the fact whose topic the question names."""
+    """Answers with the fact whose topic the question names."""
 
     def decide(self, messages: Sequence[Message], schema: type[Shape]) -> Shape:
         """Draft an answer from the facts in the prompt."""

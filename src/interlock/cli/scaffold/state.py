@@ -1,4 +1,4 @@
-"""What scaffold knows during a turn, and what can have happened in its nodes."""
+"""The state of scaffold, and the outcomes of its nodes."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ Refusal = Literal["off_topic", "no_answer"]
 
 @dataclass
 class State:
-    """One question. A field has no value until an outcome writes it."""
+    """The fields of a turn. A field has no value until an outcome writes it."""
 
     question: Annotated[str, Untrusted]
     topic: Annotated[Topic, Control]
@@ -21,23 +21,23 @@ class State:
 
 
 class Drafted(Outcome):
-    """The model has said what the question is about, and an answer."""
+    """The model returned the topic and an answer."""
 
     topic: Topic
     answer: str
 
 
 class Answerable(Outcome):
-    """The answer may be given."""
+    """The answer may be returned."""
 
 
 class Refused(Outcome):
-    """There will be no answer."""
+    """The question is refused."""
 
     refusal: Refusal
 
 
 class Replied(Outcome):
-    """There is a reply."""
+    """The reply is ready."""
 
     reply: str

@@ -20,10 +20,10 @@ from .state import Answerable, Drafted, Refused, Replied, Topic
 OPEN = Draft(topic="opening", answer="From 9 to 17.")
 
 
-def taken(question: str, *replies: Scripted) -> TurnResult:
-    """Take a turn on both engines; the rules answer where the model says nothing."""
+def run(question: str, *replies: Scripted) -> TurnResult:
+    """Run a turn on both engines. Without scripted replies, the offline rules answer."""
 
-    async def take(engine: EngineName) -> TurnResult:
+    async def run_on(engine: EngineName) -> TurnResult:
         grants: dict[type, object] = {Ids: CountingIds()}
         if replies:
             grants[Model] = ScriptedModel(*replies)
@@ -31,13 +31,13 @@ def taken(question: str, *replies: Scripted) -> TurnResult:
         async with Interlock(settings, grants=grants) as app:
             return await app.run(agent, question)
 
-    one, other = (asyncio.run(take(engine)) for engine in ENGINES)
+    one, other = (asyncio.run(run_on(engine)) for engine in ENGINES)
     assert one == other
     return one
 
 
-def test_a_draft_is_what_the_model_says() -> None:
-    """Ask a model that follows a script."""
+def test_a_draft_is_the_reply_of_the_model() -> None:
+    """Call the node with a scripted model."""
     model = ScriptedModel(OPEN)
     outcome = asyncio.run(draft_answer("When are you open?", model=model))
     assert outcome == Drafted(topic="opening", answer="From 9 to 17.")
@@ -46,12 +46,12 @@ def test_a_draft_is_what_the_model_says() -> None:
 
 
 def test_a_model_that_fails_is_a_refusal() -> None:
-    """Let the model be late."""
+    """Call the node with a model that times out."""
     outcome = asyncio.run(draft_answer("?", model=ScriptedModel(ModelTimeout())))
     assert outcome == Refused(refusal="no_answer")
 
 
-def test_the_way_depends_on_the_topic_and_on_there_being_an_answer() -> None:
+def test_routing_depends_on_the_topic_and_on_the_presence_of_an_answer() -> None:
     """Try every topic, with and without an answer."""
     for topic in get_args(Topic):
         known = topic != "other"
@@ -68,38 +68,38 @@ def test_a_reply_is_the_answer_or_a_sentence_of_our_own() -> None:
 
 
 def test_a_question_is_answered() -> None:
-    """Take a turn that succeeds."""
-    result = taken("When are you open?", OPEN)
+    """Run a turn that succeeds."""
+    result = run("When are you open?", OPEN)
     assert (result.status, result.output) == ("success", OPEN.answer)
     assert result.path == ("draft_answer", "choose_way", "give_answer")
 
 
-def test_what_is_off_topic_is_refused_whatever_the_model_says() -> None:
-    """Have the model answer what it should not."""
-    result = taken("Tell me a joke.", Draft(topic="other", answer="Knock, knock."))
+def test_a_question_off_topic_is_refused_even_if_the_model_answers_it() -> None:
+    """Script an answer that must not be given."""
+    result = run("Tell me a joke.", Draft(topic="other", answer="Knock, knock."))
     assert result.error is not None
     assert (result.status, result.error.code) == ("error", "off_topic")
     assert "Knock" not in str(result.output)
 
 
-def test_a_word_that_is_no_topic_is_refused() -> None:
-    """Have the model try to choose the way itself."""
-    result = taken("Hello", {"topic": "give_answer", "answer": "Go on."})
+def test_an_unknown_topic_is_refused() -> None:
+    """Script a reply that names a node in place of a topic."""
+    result = run("Hello", {"topic": "give_answer", "answer": "Go on."})
     assert result.error is not None
     assert (result.error.code, result.path[-1]) == ("no_answer", "refuse")
 
 
 def test_every_topic_has_a_fact_and_the_rules_find_it() -> None:
-    """Ask the rules that stand in for a model."""
+    """Run turns with the offline rules."""
     facts = dict(FACT.findall(PROMPT))
     assert {*facts, "other"} == set(get_args(Topic))
     for topic, fact in facts.items():
-        assert taken(f"What about {topic}?").output == fact
-    assert taken("Tell me a joke.").status == "error"
+        assert run(f"What about {topic}?").output == fact
+    assert run("Tell me a joke.").status == "error"
 
 
-def test_it_is_what_its_document_says() -> None:
-    """Hold the rows to the document."""
+def test_the_rows_agree_with_the_document() -> None:
+    """Verify the agent."""
 
     async def broken() -> list[str]:
         return [one.proof async for one in verify_agent(agent) if not one.holds]

@@ -2,7 +2,6 @@
 
 redactor.py     finds secrets in text and JSON data, also in text that arrives in chunks
 encodings.py    how a secret is written inside other texts: JSON, a repr, base64, a URL
-prefixes.py     a fast test of whether a chunk could contain the start of a secret
 values.py       removes secrets from Python values, for the tracers of LangGraph
 exceptions.py   removes secrets from exceptions and what caused them
 """

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
-import itertools
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel
-
 from interlock.contract.schema import to_json
+from interlock.secrets import parts_of
 
 __all__ = ["encodings", "text_content"]
 
@@ -51,13 +48,7 @@ def _texts(value: Any) -> Iterable[str]:
 
 def _parts(value: Any) -> Iterable[Any] | None:
     """Return the values inside a container, or None for a scalar."""
-    if hasattr(value, "get_secret_value"):
-        return [value.get_secret_value()]
-    if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        return vars(value).values() if hasattr(value, "__dict__") else dataclasses.asdict(cast("Any", value)).values()
-    if isinstance(value, Mapping):
-        return itertools.chain.from_iterable(cast("Mapping[Any, Any]", value).items())
-    return cast("Iterable[Any]", value) if isinstance(value, list | tuple | set | frozenset) else None
+    return [value.get_secret_value()] if hasattr(value, "get_secret_value") else parts_of(value)
 
 
 def _texts_of_bytes(value: bytes) -> Iterable[str]:

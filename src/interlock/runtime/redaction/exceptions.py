@@ -14,7 +14,7 @@ def message_of(error: BaseException) -> str:
     """Return the message of an exception, also of one whose `__str__` fails."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - `__str__` of somebody else's class may raise anything
+    except Exception:  # noqa: BLE001 - `__str__` of another library's class may raise anything
         return "its message cannot be shown"
 
 

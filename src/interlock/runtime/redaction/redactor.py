@@ -11,7 +11,6 @@ from pydantic_core import PydanticSerializationError, from_json
 
 from interlock.contract.schema import Write, regex_test, to_json, write_any
 from interlock.runtime.redaction.encodings import encodings, text_content
-from interlock.runtime.redaction.prefixes import PrefixMatcher, literal_prefixes, prefix_matcher
 
 __all__ = ["REDACTED", "Redactor", "StreamRedactor"]
 
@@ -25,7 +24,6 @@ _SIMPLE = regex.compile(rf"(?:[^\\\[\]^$()]|\((?!\?)|\(\?:|\)|{_ESCAPED}|{_CLASS
 
 _MAX_CACHED_LENGTH, _MAX_CACHED = 128, 2048  # texts without secrets that are remembered: their length, and how many
 _MAX_HELD = 64 * 1024  # characters of a stream that are held back because they could be the start of a secret
-_MAX_FAST = 1024  # characters of a chunk for which the prefix matcher is used
 _LOOK_BEHIND = 256  # characters before a chunk that a pattern with look-behind can see
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # Rust's engine does not accept text with a lone surrogate
@@ -35,7 +33,7 @@ Span = tuple[int, int]
 class Redactor:
     """Replaces secrets in text and JSON data. Secrets can be added while a turn runs."""
 
-    __slots__ = ("_clean", "_keys", "_may_match", "_pattern", "_prefixes", "literals", "look_behind")
+    __slots__ = ("_clean", "_final", "_keys", "_may_match", "_pattern", "literals", "look_behind")
 
     def __init__(self, patterns: Sequence[str] = (), *, literals: Iterable[str] = (), keys: frozenset[str] = frozenset()) -> None:
         """Look for patterns and literals. `keys` are keys of JSON data that are never redacted, because the code defines them."""
@@ -43,9 +41,9 @@ class Redactor:
         self._keys = keys
         self._pattern: Any = regex.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None
         self._may_match = _fast_test(patterns, is_simple=is_simple)
-        self._prefixes = literal_prefixes(tuple(patterns)) if is_simple else None
         self.literals: tuple[str, ...] = ()
         self._clean: set[str] = set()
+        self._final: set[str] = set()
         self.look_behind = _LOOK_BEHIND if patterns and not is_simple else 0
         self.add_secret(list(literals))
 
@@ -54,12 +52,12 @@ class Redactor:
         copy = object.__new__(Redactor)
         copy._pattern = self._pattern
         copy._may_match = self._may_match
-        copy._prefixes = self._prefixes
         copy.literals = self.literals
         copy.look_behind = self.look_behind
         copy._keys = keys
-        # The cache is shared until a secret is added to one of the two.
+        # The caches are shared until a secret is added to one of the two.
         copy._clean = self._clean
+        copy._final = self._final
         return copy
 
     def add_secret(self, secret: Any) -> None:
@@ -73,8 +71,8 @@ class Redactor:
     def _add(self, literals: set[str]) -> None:
         if not literals <= set(self.literals):
             self.literals = (*self.literals, *(literals - set(self.literals)))
-            # Replace the cache instead of clearing it: a redactor that shares it does not know the new secret.
-            self._clean = set()
+            # Replace the caches instead of clearing them: a redactor that shares them does not know the new secret.
+            self._clean, self._final = set(), set()
 
     @property
     def longest_literal(self) -> int:
@@ -89,9 +87,7 @@ class Redactor:
         if spans:
             return _replace(text, spans)
         if len(text) <= _MAX_CACHED_LENGTH:
-            if len(self._clean) >= _MAX_CACHED:
-                self._clean.clear()
-            self._clean.add(text)
+            _remember(self._clean, text)
         return text
 
     def spans(self, text: str) -> list[Span]:
@@ -162,20 +158,25 @@ class Redactor:
             return REDACTED
         return value
 
-    def prefix_matcher(self) -> PrefixMatcher | None:
-        """Return a fast test for chunks that neither contain a secret nor end with the start of one, or None where there is none."""
-        return None if self._prefixes is None else prefix_matcher((*self._prefixes, *self.literals))
+    def is_final(self, chunk: str) -> bool:
+        """Return whether a chunk contains no secret and does not end with the start of one. The tokens of a model recur."""
+        if chunk in self._final:
+            return True
+        is_final = len(chunk) <= _MAX_CACHED_LENGTH and not (spans := self.spans(chunk)) and self.safe_length(chunk, spans) == len(chunk)
+        if is_final:
+            _remember(self._final, chunk)
+        return is_final
 
     def safe_length(self, text: str, spans: list[Span]) -> int:
         """Return how many characters of a text are final. What follows them could be the start of a secret that continues."""
         length = len(text)
         spans = [*spans, *((start, length + 1) for literal in self.literals for start in _partial_occurrence(text, literal))]
-        if self._pattern is not None:
-            position = 0
-            while position < length and (found := self._pattern.search(text, position, partial=True)) is not None:
-                may_continue = self._pattern.fullmatch(text, found.start(), partial=True) is not None
-                spans.append((found.start(), length + 1 if may_continue else found.end()))
-                position = max(found.end(), position + 1)
+        pattern, position = self._pattern, 0
+        # At the very end of a text the pattern matches partially, with nothing.
+        while pattern is not None and (found := pattern.search(text, position, partial=True)) is not None and found.start() < length:
+            may_continue = pattern.fullmatch(text, found.start(), partial=True) is not None
+            spans.append((found.start(), length + 1 if may_continue else found.end()))
+            position = max(found.end(), position + 1)
         safe = length
         for start, end in sorted(spans, reverse=True):
             if start < safe < end:
@@ -191,25 +192,15 @@ class StreamRedactor:
         self._before = ""
         self._held = ""
         self._is_closed = False
-        self._literals: tuple[str, ...] | None = None
-        self._matcher: PrefixMatcher | None = None
 
     def feed(self, text: str) -> str:
         """Add a chunk and return the text that can be shown now."""
         if self._is_closed:
             return ""
         redactor = self._redactor
-        if self._literals is not redactor.literals:
-            self._literals, self._matcher = redactor.literals, redactor.prefix_matcher()
-        matcher = self._matcher
-        if matcher is not None and not self._held and matcher.search(text) is None and len(text) <= _MAX_FAST:
+        if not self._held and not redactor.look_behind and redactor.is_final(text):
             return text
         self._held += text
-        if matcher is not None and len(self._held) <= _MAX_FAST:
-            safe = matcher.safe_length(self._held)
-            if safe is not None:
-                shown, self._held = self._held[:safe], self._held[safe:]
-                return shown
         whole = self._before + self._held
         spans = redactor.spans(whole)
         position = max(redactor.safe_length(whole, spans), len(self._before))
@@ -253,6 +244,12 @@ def _fast_test(patterns: Sequence[str], *, is_simple: bool) -> Callable[[str | b
     if matches is None:
         return lambda _: True
     return lambda text: matches(text) or (isinstance(text, str) and not text.isascii() and _SURROGATE.search(text) is not None)
+
+
+def _remember(cache: set[str], text: str) -> None:
+    if len(cache) >= _MAX_CACHED:
+        cache.clear()
+    cache.add(text)
 
 
 def _occurrences(text: str, literal: str) -> Iterable[Span]:

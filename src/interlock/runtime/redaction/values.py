@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import copy
-import dataclasses
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -13,6 +12,7 @@ from pydantic import BaseModel
 
 from interlock.runtime.redaction.exceptions import contains_secret, message_of
 from interlock.runtime.redaction.redactor import REDACTED, Redactor
+from interlock.secrets import fields_of
 
 __all__ = ["ValueRedactor"]
 
@@ -43,7 +43,7 @@ class ValueRedactor:
         """Add the values of secret fields, in every mapping and record inside the value."""
         if depth > _MAX_DEPTH:
             return
-        fields = _fields(value)
+        fields = fields_of(value)
         if fields is None:
             for part in cast("Iterable[Any]", value) if isinstance(value, (*_ORDERED, *_UNORDERED)) else ():
                 self._add_secrets(part, depth + 1)
@@ -71,7 +71,7 @@ class ValueRedactor:
             return self._sequence(cast("Any", value), depth)
         if isinstance(value, _UNORDERED):
             return self._set(cast("Any", value), depth)
-        if (fields := _fields(value)) is not None:
+        if (fields := fields_of(value)) is not None:
             return self._record(value, fields, depth)
         text = str(value) if isinstance(value, str) else _repr(value)
         redacted = self.redactor.text(text)
@@ -125,16 +125,5 @@ def _repr(value: Any) -> str:
     """Return the repr of a value, or the name of its class where `__repr__` fails."""
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001 - `__repr__` of somebody else's class may raise anything
+    except Exception:  # noqa: BLE001 - `__repr__` of another library's class may raise anything
         return type(value).__name__
-
-
-def _fields(value: Any) -> Mapping[Any, Any] | None:
-    """Return the fields of a mapping, a pydantic model or a dataclass, or None for any other value."""
-    if isinstance(value, Mapping):
-        return cast("Mapping[Any, Any]", value)
-    if isinstance(value, BaseModel):
-        return {**value.__dict__, **(value.__pydantic_extra__ or {})}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name, None) for one in dataclasses.fields(value)}
-    return None

@@ -18,14 +18,15 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Secret, Settings, TurnResult, node
-from interlock.capabilities import Chunk, Decision, Message, Model, ModelBackend, ModelReply, ModelRequest, ModelResponse, Tool, ToolCall
+from interlock.capabilities import Chunk, Decision, Message, Model, ModelReply, Tool, ToolCall
 from interlock.capabilities.capability import emits
 from interlock.engine import EngineName
 from interlock.errors import MediaMalformed
+from interlock.logs import LogFormatter
 from interlock.runtime.events import Event
-from interlock.runtime.observe import LogFormatter
 from interlock.runtime.redaction import Redactor
 from interlock.settings import PATTERNS
+from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelResponse
 from tests.support.listening import chain, listening
 
 # What looks like a key; a key of the settings that looks like nothing; a value of a field that is labelled Secret.

@@ -1,1 +1,0 @@
-"""Who grants a capability: one adapter for each way of doing it."""

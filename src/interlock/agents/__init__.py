@@ -1,1 +1,0 @@
-"""The agents: one package each."""

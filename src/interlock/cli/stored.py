@@ -1,0 +1,159 @@
+"""What is stored on this machine: suspended turns and sessions, one function for each store and purpose."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from interlock.errors import InterlockError, StoreCorrupt, StoreUnavailable
+from interlock.runtime.recording import read_record
+from interlock.secrets import without_password
+from interlock.settings import Settings
+from interlock.suspended import SuspendedTurns
+
+__all__ = [
+    "StoredSession",
+    "StoredTurn",
+    "delete_checkpoints",
+    "delete_suspended_turn",
+    "list_checkpoint_sessions",
+    "list_suspended_turns",
+    "unlisted_checkpoints",
+]
+
+_UUID_EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTurn:
+    """A suspended turn. One whose record cannot be read has an `error` in place of the question. The texts are not redacted."""
+
+    agent: str
+    session: str
+    turn: str | None
+    suspended: str
+    """When the turn was suspended."""
+    question: str | None
+    options: Sequence[str]
+    recommended: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSession:
+    """A session with persisted fields."""
+
+    graph: str
+    session: str
+    turns: int
+    """How many turns have stored their fields."""
+    changed: str | None
+    """When the last turn stored its fields."""
+
+
+def list_suspended_turns(settings: Settings) -> list[StoredTurn]:
+    """List the suspended turns, the oldest first."""
+    return sorted(map(_suspended_turn, _suspended(settings).files()), key=lambda turn: turn.suspended)
+
+
+def delete_suspended_turn(settings: Settings, turn: StoredTurn) -> None:
+    """Delete a suspended turn with its record. The session keeps what its earlier turns have stored."""
+    _suspended(settings).drop(turn.agent, turn.session)
+
+
+def _suspended(settings: Settings) -> SuspendedTurns:
+    return SuspendedTurns(settings.folder / "turns")
+
+
+def _suspended_turn(path: Path) -> StoredTurn:
+    when = _shown(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+    try:
+        record = read_record(path)
+    except InterlockError as error:
+        agent, _, session = path.stem.partition("-")
+        return StoredTurn(
+            agent=agent, session=session, turn=None, suspended=when, question=None, options=(), recommended="", error=error.code
+        )
+    header = record.header
+    asked: Any = next((entry.question for entry in reversed(record.entries) if entry.question is not None), None) or {}
+    return StoredTurn(
+        agent=header.agent,
+        session=header.session,
+        turn=header.turn,
+        suspended=when,
+        question=asked.get("text"),
+        options=tuple(asked.get("options", ())),
+        recommended=asked.get("recommended", ""),
+    )
+
+
+def unlisted_checkpoints(settings: Settings) -> str | None:
+    """Return the place of the checkpoints if its sessions cannot be listed, else None. Those of a SQLite file can."""
+    return None if _sqlite_file(settings) is not None else without_password(_checkpoint_url(settings) or "")
+
+
+def list_checkpoint_sessions(settings: Settings) -> list[StoredSession]:
+    """List the sessions in the SQLite file of the checkpoints. The file is opened read-only."""
+    path = _sqlite_file(settings)
+    if path is None or not path.exists():
+        return []
+    # Without a write-ahead log beside it, only an immutable connection leaves no new files there.
+    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
+    query = "SELECT thread_id, count(*), max(checkpoint_id) FROM checkpoints WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY 3"
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
+            has_table = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'checkpoints'").fetchone()[0]
+            rows = connection.execute(query).fetchall() if has_table else []
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailable(f"'{path}' cannot be read: {error}.") from error
+    except sqlite3.Error as error:
+        raise StoreCorrupt(f"'{path}' is damaged or has no checkpoints ({type(error).__name__}).") from error
+    return [_session(*row) for row in rows]
+
+
+async def delete_checkpoints(settings: Settings, session: StoredSession) -> None:
+    """Delete the checkpoints of a session."""
+    from interlock.stores.checkpoints import open_checkpoints  # noqa: PLC0415 - importing LangGraph takes most of a second
+
+    checkpoints = open_checkpoints(_checkpoint_url(settings), path=settings.folder / "sessions.sqlite", types=())
+    thread = f"{session.graph}:{session.session}"
+    try:
+        async with checkpoints.exclusive(thread):
+            await (await checkpoints.saver()).adelete_thread(thread)
+    finally:
+        await checkpoints.aclose()
+
+
+def _session(thread: str, turns: int, newest: str) -> StoredSession:
+    graph, _, session = thread.rpartition(":")
+    return StoredSession(graph=graph, session=session, turns=turns, changed=_time_of(newest))
+
+
+def _time_of(checkpoint: str) -> str | None:
+    """Return the time in the id of a checkpoint, which is a UUID of version 6."""
+    try:
+        digits = UUID(checkpoint).hex
+    except ValueError:
+        return None
+    return _shown(_UUID_EPOCH + timedelta(microseconds=int(digits[:12] + digits[13:16], 16) // 10))
+
+
+def _checkpoint_url(settings: Settings) -> str | None:
+    return None if settings.checkpoint_url is None else settings.checkpoint_url.get_secret_value()
+
+
+def _sqlite_file(settings: Settings) -> Path | None:
+    url = _checkpoint_url(settings)
+    if url is None:
+        return settings.folder / "sessions.sqlite"
+    return Path(url.removeprefix("sqlite:")).expanduser() if url.startswith("sqlite:") else None
+
+
+def _shown(when: datetime) -> str:
+    return when.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,50 @@
+"""What a turn has used: seconds, model calls, tokens and tool calls, in one line."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from rich.text import Text
+
+from interlock.cli.screen import console, is_terminal, print_error
+from interlock.runtime.events import Event
+from interlock.runtime.turn import TurnResult
+
+__all__ = ["UsageMeter"]
+
+
+class UsageMeter:
+    """Measures one turn from its creation to `show`. Pass it every event."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+        self._tool_calls = 0
+
+    def listen(self, event: Event) -> None:
+        """Count an event."""
+        self._tool_calls += event["event"] == "on_tool_start"
+
+    def show(self, result: TurnResult) -> None:
+        """Print the line: to standard error, unless standard output is a terminal."""
+        usage = result.usage
+        parts = [
+            f"{perf_counter() - self._started:.2f} s",
+            _counted(usage.model_calls, "model call"),
+            f"{_tokens(usage.input_tokens)} tokens in",
+            f"{_tokens(usage.output_tokens)} tokens out",
+            _counted(self._tool_calls, "tool call"),
+        ]
+        line = ", ".join(parts)
+        if is_terminal():
+            console().print(Text(line, "dim"))
+        else:
+            print_error(line)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _tokens(number: int | None) -> str:
+    """Write a number of tokens; a model may report none."""
+    return "unknown" if number is None else f"{number:,}"

@@ -1,0 +1,60 @@
+"""The optional parts of Interlock: what `pip install 'interlock[EXTRA]'` adds, and whether it is installed."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import re
+import sys
+
+from interlock.errors import ExtraMissing
+
+__all__ = ["is_installed", "missing_packages", "require"]
+
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[\w,-]+)\])?[^;]*(?:;(?P<marker>.*))?")
+
+
+def require(module: str, *, extra: str, what: str) -> None:
+    """Raise ExtraMissing where a module of an extra cannot be imported. `what` names the part that needs it, at the start of a sentence."""
+    if not is_installed(module):
+        raise ExtraMissing(f"{what} is not installed. Run: pip install 'interlock[{extra}]'")
+
+
+def is_installed(module: str) -> bool:
+    """Tell whether a module can be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
+
+
+@functools.cache
+def missing_packages(distribution: str, extra: str) -> tuple[str, ...]:
+    """List the packages of an extra that are not installed, as the metadata of its distribution names them."""
+    missing: list[str] = []
+    for line in importlib.metadata.requires(distribution) or ():
+        found = _REQUIREMENT.match(line)
+        if found is None or not _applies(found["marker"] or "", extra):
+            continue
+        if found["name"] == distribution:
+            missing += [one for inner in (found["extras"] or "").split(",") for one in missing_packages(distribution, inner)]
+        elif not _has(found["name"]):
+            missing.append(found["name"])
+    return tuple(dict.fromkeys(missing))
+
+
+def _applies(marker: str, extra: str) -> bool:
+    """Tell whether a requirement belongs to an extra on this platform."""
+    if not re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", marker):
+        return False
+    elsewhere = re.search(r"sys_platform != ['\"](\w+)['\"]", marker)
+    return elsewhere is None or elsewhere[1] != sys.platform
+
+
+def _has(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Child processes with limits, for components that cannot be limited inside this process."""

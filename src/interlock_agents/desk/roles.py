@@ -1,0 +1,180 @@
+"""Who plans and who answers at the desk: the protocols, and what is asked of them. A graph stands behind each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from interlock.capabilities import Capability, ModelReply, ToolResult
+from interlock_agents.desk.session import Data, Domain, Goal, GoalId, GoalType, Said, SessionState, Slots, domain_of
+
+__all__ = [
+    "AT_ONCE",
+    "GIVEN_UP",
+    "PERSON",
+    "PRIORITIES",
+    "SMALL_TALK",
+    "PersonAsked",
+    "PlannedGoal",
+    "Planner",
+    "PlannerRequest",
+    "PlannerResponse",
+    "SalesSpecialist",
+    "SpecialistRequest",
+    "SpecialistResponse",
+    "StateUpdates",
+    "StructuredSpecialist",
+    "SupportSpecialist",
+    "ToolPlanner",
+    "WantedTool",
+]
+
+PRIORITIES: dict[Domain, int] = {"support": 100, "sales": 50}
+"""How urgent a goal is where the planner does not say."""
+
+SMALL_TALK = "support.small_talk"
+"""A greeting, thanks or a goodbye: it is answered, and done."""
+
+PERSON = "support.person"
+"""The customer wants to talk to a person: one is asked, and what they say is told."""
+
+GIVEN_UP = "(given up before anybody answered)"
+"""What stands for the answer of a person whom nobody waits for any longer, because the customer went on writing."""
+
+AT_ONCE = (SMALL_TALK, PERSON)
+"""Goals that come before everything else and end with the turn, whatever the specialist says."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PlannerRequest(_Record):
+    """What the planner is told."""
+
+    user_message: str
+    memory_summary: str | None
+    session: SessionState
+    now: str
+
+
+class PlannedGoal(_Record):
+    """The goal that the customer's message is about: one that there is, by its id, or a new one."""
+
+    goal_id: GoalId | None = None
+    goal_type: GoalType
+    priority: Annotated[int, Field(gt=0)] | None = None
+    slots_patch: Slots | None = None
+    missing: list[str] | None = None
+    next_question: str | None = None
+
+    @model_validator(mode="after")
+    def _ask_for_what_is_missing(self) -> PlannedGoal:
+        if self.missing and not (self.next_question and self.next_question.strip()):
+            raise ValueError("something is missing and there is no question")
+        return self
+
+    @property
+    def urgency(self) -> int:
+        """The priority, or the one that goals of its domain have."""
+        domain = domain_of(self.goal_type)
+        return self.priority or PRIORITIES[domain or "sales"]
+
+
+class PlannerResponse(_Record):
+    """What the planner says."""
+
+    goal: PlannedGoal
+
+
+class WantedTool(_Record):
+    """A tool that a specialist wants run."""
+
+    tool: str
+    args: dict[str, Data] = {}
+
+
+class StateUpdates(_Record):
+    """What a specialist wants changed: of the goal, and of what is remembered of the customer."""
+
+    slots_patch: Slots = {}
+    set_status: Literal["active", "blocked", "done"] | None = None
+    missing: list[str] | None = None
+    next_question: str | None = None
+    memory_update: str | None = None
+    mark_done: bool = False
+
+
+class PersonAsked(_Record):
+    """What a person said who was asked for the customer; None where nobody can be asked, or has answered in time.
+
+    It is `given_up` where the customer went on writing before anybody had answered.
+    """
+
+    answer: str | None
+    given_up: bool = False
+
+
+class SpecialistRequest(_Record):
+    """What a specialist is told; with the results of tools when it is asked a second time.
+
+    `conversation` is what was said before this message. `said` is what the specialist said when it was offered tools and
+    chose none. `person` is there where the customer asked for a person.
+    """
+
+    user_message: str
+    memory_summary: str | None
+    conversation: list[Said] = []
+    active_goal: Goal
+    person: PersonAsked | None = None
+    said: str | None = None
+    tool_results: list[ToolResult] | None = None
+
+
+class SpecialistResponse(_Record):
+    """What a specialist says: a message, or tools that it wants run before it says anything."""
+
+    message: str = ""
+    tool_requests: list[WantedTool] | None = None
+    state_updates: StateUpdates | None = None
+
+
+class Planner(Capability, Protocol):
+    """Finds out what the customer wants."""
+
+    async def plan(self, request: PlannerRequest) -> PlannerResponse:
+        """Say which goal a message is about."""
+        ...
+
+
+class SalesSpecialist(Capability, Protocol):
+    """Works on `sales.*` goals."""
+
+    async def respond(self, request: SpecialistRequest) -> SpecialistResponse:
+        """Say something to the customer, or ask for tools."""
+        ...
+
+
+class SupportSpecialist(Capability, Protocol):
+    """Works on `support.*` goals."""
+
+    async def respond(self, request: SpecialistRequest) -> SpecialistResponse:
+        """Say something to the customer, or ask for tools."""
+        ...
+
+
+class StructuredSpecialist(Capability, Protocol):
+    """A specialist's model, asked for JSON."""
+
+    async def answer(self, specialist: Domain, payload: str) -> SpecialistResponse:
+        """Ask for what is missing, or put an end to the matter."""
+        ...
+
+
+class ToolPlanner(Capability, Protocol):
+    """A specialist's model, asked which tools it wants."""
+
+    async def choose(self, specialist: Domain, payload: str) -> ModelReply:
+        """Call tools of the specialist's, or answer without."""
+        ...

@@ -1,0 +1,27 @@
+"""Files that may hold the secret: a worker can put it there, and never get it back, whole or in parts."""
+
+from __future__ import annotations
+
+from interlock.errors import PathDenied
+from interlock_agents.gateway.files.paths import shown
+from interlock_agents.gateway.files.scope import Scope
+from interlock_agents.gateway.workers.tools import holding
+
+__all__ = ["SealedScope"]
+
+
+class SealedScope(Scope):
+    """A scope in which a file with the secret in it cannot be read: not shown, searched or edited, only replaced or deleted."""
+
+    def read(self, path: str) -> bytes:
+        """Read a file that does not hold the secret."""
+        data = super().read(path)
+        secret = holding.get()
+        if secret and _one_kind_of_newline(secret.encode()) in _one_kind_of_newline(data):
+            raise PathDenied(f"The file {shown(path)} holds the secret: it can be replaced or deleted, not read.")
+        return data
+
+
+def _one_kind_of_newline(data: bytes) -> bytes:
+    """Normalise newlines as an edit of a file does, so that a secret of several lines is still found."""
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data

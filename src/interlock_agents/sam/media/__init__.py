@@ -1,0 +1,1 @@
+"""Adapters that convert audio and images into input for a model."""

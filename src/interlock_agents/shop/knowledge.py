@@ -1,0 +1,285 @@
+"""Folders of Markdown files in SQLite's full-text index: those of the demo shop, or your own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import sqlite3
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from interlock.errors import StoreCorrupt, StoreUnavailable
+from interlock_agents.shop.databases import build, reading, translated
+from interlock_agents.shop.words import DEFINING, content
+
+__all__ = ["ARTICLES", "DOCUMENTS", "MAX_ARTICLES", "MAX_BYTES", "MAX_FILES", "MAX_PASSAGE", "Collection", "Knowledge"]
+
+MAX_ARTICLES = 3
+"""How many articles one answer has. `count` says how many there are."""
+
+MAX_PASSAGE = 800
+"""How many characters of an article one answer has."""
+
+MAX_FILES = 10_000
+"""How many articles a folder may have."""
+
+MAX_BYTES = 1024 * 1024
+"""How large an article may be."""
+
+_FORMAT = b"1"  # of the index: with another one it is built anew
+_MAX_WORDS = 16  # of a question are looked for
+_ENOUGH, _ENOUGH_WEIGHED = 0.5, 0.65  # of the weight of all words, which an article has to have
+_SEVERAL = 3  # words that say what is asked without one in a title
+_RARE = 2  # articles that have a word which is rare
+_TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
+_HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
+
+# First where the title has all the words: a word that most texts have counts for nothing in bm25, be it ever so much the point.
+_RANKED = f"""
+SELECT article, title, text, rowid IN (SELECT rowid FROM passages WHERE passages MATCH ?) AS named FROM passages WHERE passages MATCH ?
+ORDER BY named DESC, bm25(passages, {_TITLE}, {_TEXT}), rowid"""  # noqa: S608 - numbers of ours
+
+Query = Annotated[str, Field(max_length=2000, description="what to find out, in a few words")]
+Titled = Annotated[bool, Field(description="whether to find only documents that are about the query by their title")]
+_Seen = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection:
+    """A kind of texts. An answer lists them under what one is called, with an s."""
+
+    index: str
+    """How the file of the index is called."""
+    what: str
+    """What an error calls all of them."""
+    one: str
+    """What one of them is called."""
+    description: str
+    """What a model is told about searching them."""
+    demo: Path
+    """Those that are searched where no others are given."""
+    weighs_words: bool = False
+    """Whether a word counts the more the rarer it is. Where customers search, all words count the same."""
+    relevance: float = 0.0
+    """The least part of a question, rare words counting more, that a text must have. Above 0 one of its words has to
+    be in the title, unless the text has all of them."""
+
+
+ARTICLES = Collection(
+    index="knowledge",
+    what="Knowledge base",
+    one="article",
+    description="Search the help articles of the shop: the title and the best passage of those that have most words of the query.",
+    demo=Path(__file__).parent / "articles",
+    relevance=0.5,
+)
+"""What a shop tells its customers."""
+
+DOCUMENTS = Collection(
+    index="documents",
+    what="Document folder",
+    one="document",
+    description="Search the company's handbook of data (metrics, tables, calendar, policies): the title and the best passage of those "
+    "documents that have most words of the query.",
+    demo=Path(__file__).parent / "documents",
+    weighs_words=True,
+)
+"""What a company tells its analysts."""
+
+
+@dataclass(frozen=True)
+class _Article:
+    id: str
+    title: str
+    passages: tuple[str, ...]
+
+
+class Knowledge:
+    """Finds texts of a collection. The index is made on first use, and anew when a text has changed."""
+
+    def __init__(self, folder: Path, *, path: Path | None = None, collection: Collection = ARTICLES) -> None:
+        self._articles = path or collection.demo
+        self._collection = collection
+        # A folder of one's own has an index of its own: two that are used in turn would be rebuilt in turn.
+        mark = "" if path is None else f"-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+        self._index = folder / f"{collection.index}{mark}.sqlite"
+        self._known: tuple[_Seen, str] | None = None
+
+    def search(self, query: Query) -> dict[str, JsonValue]:
+        """Search: the title and the best passage of those texts that have most words of the query."""
+        return self.look_up(query)
+
+    def look_up(self, query: Query, titled: Titled = False) -> dict[str, JsonValue]:  # noqa: FBT002 - an argument of a tool
+        """Search as `search` does, or only for texts whose title says that they are about it."""
+        asked = self._asked(query)[:_MAX_WORDS]
+        count, found = self._look(asked, titled=titled) if asked else (0, [])
+        return {"query": query, "count": count, f"{self._collection.one}s": found}
+
+    def _asked(self, query: str) -> list[str]:
+        """Leave out the words that only ask for a meaning: weighed as rare ones they would hide the page that has it."""
+        asked = content(query)
+        return [word for word in asked if word not in DEFINING] or asked if self._collection.weighs_words else asked
+
+    def _look(self, asked: Sequence[str], *, titled: bool) -> tuple[int, list[JsonValue]]:
+        what = self._collection.what
+        with translated(self._articles, what):
+            fingerprint = self._fingerprint()
+        if not self._is_current(fingerprint):
+            build(self._index, what=what, fill=lambda connection: _fill(connection, fingerprint, self._read()))
+        with reading(self._index, what=what) as connection:
+            return _found(connection, asked, self._collection, is_titled=titled)
+
+    def _fingerprint(self) -> str:
+        """Tell one content of the folder from another; the files are read only if one of them looks changed."""
+        seen = tuple((str(file), *_looks(file)) for file in self._files())
+        if self._known is None or self._known[0] != seen:
+            made = hashlib.sha256(_FORMAT)
+            for article in self._read():
+                made.update(repr(article).encode())
+            self._known = (seen, made.hexdigest())
+        return self._known[1]
+
+    def _is_current(self, fingerprint: str) -> bool:
+        """Tell whether the index is of these articles. One that cannot be read is made anew: it holds nothing of its own."""
+        if not self._index.exists():
+            return False
+        try:
+            with reading(self._index, what=self._collection.what) as connection:
+                return connection.execute("SELECT value FROM fingerprint").fetchone() == (fingerprint,)
+        except StoreCorrupt:
+            return False
+
+    def _files(self) -> list[Path]:
+        folder, kind = self._articles, self._collection
+        if not folder.is_dir():
+            raise StoreUnavailable(f"{kind.what} '{folder.name}' is not a folder. Name one with Markdown files in it.")
+        files = sorted(file for file in folder.rglob("*.md") if file.is_file())
+        if len(files) > MAX_FILES:
+            raise StoreUnavailable(f"{kind.what} '{folder.name}' has {len(files):,} {kind.one}s; {MAX_FILES:,} are taken.")
+        return files
+
+    def _read(self) -> Iterator[_Article]:
+        one = self._collection.one.capitalize()
+        for file in self._files():
+            if file.stat().st_size > MAX_BYTES:
+                raise StoreUnavailable(f"{one} '{file.name}' has more than {MAX_BYTES:,} bytes.")
+            try:
+                text = file.read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise StoreCorrupt(f"{one} '{file.name}' is not UTF-8.") from error
+            yield _article(file.relative_to(self._articles).with_suffix("").as_posix(), text)
+
+
+def _found(connection: sqlite3.Connection, asked: Sequence[str], collection: Collection, *, is_titled: bool) -> tuple[int, list[JsonValue]]:
+    """Find the articles that are about what is asked, the best first, each with its best passage and the words that it lacks."""
+    # Words are letters and digits only, and quoted: what FTS5 takes for syntax never reaches it.
+    quoted, weighs = [f'"{word}"' for word in asked], collection.weighs_words
+    having = [_articles(connection, word) for word in quoted]
+    ((total,),) = connection.execute("SELECT COUNT(DISTINCT article) FROM passages")
+    scores = _relevant(having, total, weighs=weighs)
+    if is_titled:
+        scores = {article: score for article, score in scores.items() if article in _in_title(connection, quoted, having, total)}
+    if collection.relevance:
+        titled = _articles(connection, f"title : ({' OR '.join(quoted)})")
+        scores = {article: scores[article] for article in scores.keys() & _to_the_point(having, total, titled, collection.relevance)}
+    found: dict[str, tuple[float, int, JsonValue]] = {}
+    named = f"title : ({' AND '.join(quoted)})"
+    for article, title, passage, is_named in connection.execute(_RANKED, (named, " OR ".join(quoted))) if scores else ():
+        if article in scores and article not in found:
+            extra = len(title) if is_named and weighs else 0  # of two titles that have all the words, the shorter one is meant
+            lacks: list[JsonValue] = [word for word, articles in zip(asked, having, strict=True) if article not in articles]
+            found[article] = (
+                math.inf if is_named else scores[article] * weighs,
+                extra,
+                {"id": article, "title": title, "passage": passage, "lacks": lacks},
+            )
+    ordered = sorted(found.values(), key=lambda one: (-one[0], one[1]))  # those of the same score stay as they are ranked
+    return len(scores), [article for *_, article in ordered[:MAX_ARTICLES]]
+
+
+def _relevant(having: Sequence[set[str]], total: int, *, weighs: bool) -> dict[str, float]:
+    """Find the articles that have enough of the words.
+
+    Where words are weighed one counts the more the rarer it is, and most if no article has it. Else an article would be shown
+    for "purple table" because it has the word "table", as half of them do.
+    """
+    scores: defaultdict[str, float] = defaultdict(float)
+    weights = 0.0
+    for articles in having:
+        weight = math.log((total + 1) / (len(articles) + 0.5)) if weighs else 1.0
+        weights += weight
+        for article in articles:
+            scores[article] += weight
+    return {article: score for article, score in scores.items() if score >= weights * (_ENOUGH_WEIGHED if weighs else _ENOUGH)}
+
+
+def _in_title(connection: sqlite3.Connection, quoted: Sequence[str], having: Sequence[set[str]], total: int) -> set[str]:
+    """Find the articles whose title has half of what is asked, rare words counting more. A page may mention it and be on something else.
+
+    A page that has all of several words, one of them rare, is taken to be about them, whatever its title.
+    """
+    weights = [math.log((total + 1) / (len(articles) + 0.5)) for articles in having]
+    met: defaultdict[str, float] = defaultdict(float)
+    for word, weight in zip(quoted, weights, strict=True):
+        for article in _articles(connection, f"title : {word}"):
+            met[article] += weight
+    is_telling = len(having) >= _SEVERAL and any(len(articles) <= _RARE for articles in having)
+    complete = set[str].intersection(*having) if is_telling else set[str]()
+    return {article for article, weight in met.items() if weight >= sum(weights) / 2} | complete
+
+
+def _articles(connection: sqlite3.Connection, match: str) -> set[str]:
+    return {article for (article,) in connection.execute("SELECT DISTINCT article FROM passages WHERE passages MATCH ?", (match,))}
+
+
+def _to_the_point(having: Sequence[set[str]], total: int, titled: set[str], relevance: float) -> set[str]:
+    """Find the articles that have all words, and those with enough of them, rare words counting more, and one in the title."""
+    weights = [math.log1p(total / max(len(articles), 1)) for articles in having]
+    met = {one: sum(weight for weight, articles in zip(weights, having, strict=True) if one in articles) for one in titled}
+    near = {one for one, weight in met.items() if weight >= relevance * sum(weights)}
+    complete = {one for one in having[0] if all(one in others for others in having)}
+    # One word that many texts have says too little.
+    return near if len(having) == 1 and len(complete) > MAX_ARTICLES else near | complete
+
+
+def _looks(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def _article(name: str, text: str) -> _Article:
+    """Take an article apart: the first line is its title if it is a heading, else the file's name is."""
+    first, _, rest = text.strip().partition("\n")
+    if _HEADING.match(first):
+        return _Article(name, _HEADING.sub("", first).strip(), _passages(rest))
+    return _Article(name, name.rpartition("/")[2].replace("-", " ").replace("_", " "), _passages(text))
+
+
+def _passages(text: str) -> tuple[str, ...]:
+    """Put paragraphs together as long as they fit; a heading begins anew."""
+    passages: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        whole = " ".join(paragraph.split())
+        for piece in textwrap.wrap(whole, MAX_PASSAGE):
+            if passages and not _HEADING.match(piece) and len(passages[-1]) + len(piece) < MAX_PASSAGE:
+                passages[-1] += f"\n{piece}"
+            else:
+                passages.append(piece)
+    return tuple(passages) or ("",)
+
+
+def _fill(connection: sqlite3.Connection, fingerprint: str, articles: Iterator[_Article]) -> None:
+    connection.execute("CREATE TABLE fingerprint (value TEXT NOT NULL)")
+    connection.execute("INSERT INTO fingerprint VALUES (?)", (fingerprint,))
+    connection.execute(
+        "CREATE VIRTUAL TABLE passages USING fts5(title, text, article UNINDEXED, tokenize = 'porter unicode61 remove_diacritics 2')"
+    )
+    rows = ((article.title, passage, article.id) for article in articles for passage in article.passages)
+    connection.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows)

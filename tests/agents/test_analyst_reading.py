@@ -1,0 +1,190 @@
+"""How the offline rules read limits, misspelt words, dates and follow-ups, and what they say where they cannot."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.capabilities import Message
+from interlock_agents.analyst.asking import what_is_unclear
+from interlock_agents.analyst.figures import CannotRead, figures
+from interlock_agents.analyst.limits import Limit, limit_at
+from interlock_agents.analyst.offline import AnalystRules
+from interlock_agents.analyst.plan import PlannerDecision
+from interlock_agents.analyst.reader import read
+from interlock_agents.analyst.spelling import looks_like, respelt
+from interlock_agents.analyst.talk import talk_in
+
+TODAY = date(2026, 1, 1)
+TOOLS: list[dict[str, Any]] = [{"name": name, "description": "", "parameters": {}} for name in ("bq_query", "search", "calculate")]
+
+
+def plan(question: str, *earlier: str) -> PlannerDecision:
+    conversation = [{"role": "human", "text": text} for text in earlier]
+    payload: dict[str, Any] = {"question": question, "tools": TOOLS, "conversation": conversation, "today": TODAY.isoformat()}
+    return AnalystRules().decide([Message(role="user", text=json.dumps(payload))], PlannerDecision)
+
+
+def parts(question: str, *earlier: str) -> list[str]:
+    made = plan(question, *earlier)
+    return [made.ask] if made.ask else [one.part for one in made.tool_calls]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "used"),
+    [
+        ("over 500 euros", Limit("revenue", ((">", 500),)), 3),
+        ("over euro 500", Limit("revenue", ((">", 500),)), 3),
+        ("at least 1,000 eur", Limit("revenue", ((">=", 1000),)), 4),
+        ("less than 2 orders", Limit("orders", (("<", 2),)), 4),
+        ("more than 5 k euros", Limit("revenue", ((">", 5000),)), 5),
+        ("more than twice", Limit("orders", ((">", 2),)), 3),
+        ("between 100 and 200 euros", Limit("revenue", ((">=", 100), ("<=", 200))), 5),
+        ("3 or more items", Limit("units", ((">=", 3),)), 4),
+        ("100 euros or more", Limit("revenue", ((">=", 100),)), 4),
+        ("exactly one item", Limit("units", (("=", 1),)), 3),
+    ],
+)
+def test_a_limit_is_a_number_with_a_unit(text: str, limit: Limit, used: int):
+    assert limit_at(text.split(), 0) == (limit, used)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["over 500", "more than 2024", "more than last year", "over 1.000 euros", "between 2024 and 2025", "between 5 and 2 items", "5 items"],
+)
+def test_what_could_mean_something_else_is_no_limit(text: str):
+    assert limit_at(text.split(), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("ordres", "orders"), ("revnue", "revenue"), ("spian", "spain"), ("germny", "germany"), ("mnay", "many"), ("catgeory", "category")],
+)
+def test_a_misspelt_word_is_read_as_the_one_known_word_that_is_a_letter_away(word: str, meant: str):
+    assert respelt(word) == meant
+
+
+@pytest.mark.parametrize(
+    "word", ["iceland", "australia", "states", "handled", "stored", "three", "cables", "pending", "orders", "xy", "zzzzzzzz", "moth"]
+)
+def test_a_word_that_can_be_another_one_is_not_read_as_a_known_one(word: str):
+    assert respelt(word) is None
+
+
+def test_a_name_that_is_not_known_is_asked_about():
+    assert (looks_like("australia"), looks_like("moth"), looks_like("zzz")) == ("Austria", "month", None)
+    assert "Did you mean Austria?" in what_is_unclear(read("revenue in australia", TODAY), TODAY)
+
+
+FOLLOWED: dict[tuple[str, ...], str] = {
+    ("revenue in 2025", "and the year before?"): "Revenue, 2024",
+    ("revenue in march 2025", "and the month before?"): "Revenue, February 2025",
+    ("revenue in Q1 2025", "the quarter before that"): "Revenue, Q4 2024",
+    ("revenue in 2025", "no, i meant 2024"): "Revenue, 2024",
+    ("revenue by country in 2025", "vs 2024?"): "Revenue by country, 2025",
+    ("average order value in Spain", "compared to Italy?"): "Average order value by country, Spain and Italy",
+    ("which country has the highest revenue", "and the lowest?"): "Revenue by country, lowest",
+    ("top 3 countries by revenue", "and the bottom 2?"): "Revenue by country, lowest 2",
+    ("customers by country", "which one has the fewest?"): "Customers by country, lowest",
+    ("revenue in 2025", "only business customers"): "Revenue, business, 2025",
+    ("revenue in 2025", "and how many business customers?"): "Customers who ordered, business, 2025",
+    ("returned orders in 2025", "and the return rate?"): "Return rate, 2025",
+    ("revenue in Germany in 2024", "was 2025 better than 2024?"): "Revenue, Germany, 2025 and 2024",
+    ("revenue in 2025", "break it down by month"): "Revenue by month, 2025",
+    ("how many orders in march?", "2025"): "Orders, March 2025",
+    ("what was our turnover in Q2 2025?", "and how many orders was that?"): "Orders, Q2 2025",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "part"),
+    [
+        ("revenue in 2025 compared to the year before", "Revenue, 2025 and 2024"),
+        ("orders in march 2025 and the month before", "Orders, March 2025 and February 2025"),
+        ("revenue in 2024 and the previous year", "so there is nothing for 2023"),
+        ("revenue in 2025 and the previous year", "Revenue, 2025 and 2024"),
+        ("revenue in the previous year", "Revenue, 2025"),
+    ],
+)
+def test_a_period_is_counted_from_the_other_one_of_the_question(question: str, part: str):
+    assert part in parts(question)[0]
+
+
+@pytest.mark.parametrize("said", FOLLOWED)
+def test_a_follow_up_changes_what_it_says_and_keeps_the_rest(said: tuple[str, ...]):
+    assert parts(said[-1], *said[:-1])[0] == FOLLOWED[said]
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("and the year before?", "counted from"),
+        ("and the lowest?", "of what?"),
+        ("revenue in the second half of december 2025", "'second'"),
+        ("orders on 3/4/2025", "'3/4/2025'"),
+        ("revenue from customers with more than 10 orders", "What has to be more than 10 orders"),
+        ("share of orders over 1000 euros", "What has to be"),
+        ("how many orders with chairs over 500 euros", "What has to be"),
+        ("customers who bought chairs but not desks", "several categories"),
+        ("average revenue by country", "average per what"),
+        ("average number of orders per week in 2025", "whole weeks"),
+        ("what is the median order value", "'median'"),
+        ("how many products make up 80% of revenue", "'80'"),
+        ("products under 10 euros in 2025", "Prices"),
+        ("growth of the first order", "date of the first or the last order"),
+        ("orders over 500 euros in 2024 and 2025", "one period at a time"),
+    ],
+)
+def test_what_could_be_another_figure_is_asked_about(question: str, asked: str):
+    made = plan(question)
+    assert (made.tool_calls, asked in made.ask) == ([], True), made.ask
+
+
+EXAMPLE = re.compile(r"For example: (.*)\.$")
+UNCLEAR = st.lists(
+    st.sampled_from(
+        ["revenue", "orders", "customers", "zzqx", "in", "germany", "berlin", "2025", "2026", "by", "country", "customer", "most", "not",
+         "price", "first order", "idle", "signups", "chairs", "vip20", "over 500 euros", "average", "return rate", "march"]
+    ),
+    min_size=1,
+    max_size=8,
+).map(" ".join)  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(UNCLEAR)
+def test_the_example_in_a_question_back_would_be_answered(question: str):
+    reading = read(question, TODAY)
+    if reading.is_unclear:
+        found = EXAMPLE.search(what_is_unclear(reading, TODAY))
+        assert found is not None
+        assert figures(read(found[1], TODAY))
+    else:
+        try:
+            assert figures(reading)
+        except CannotRead as error:
+            assert str(error)  # noqa: PT017 - either of them is right
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("who are you and what data do you have?", "identity"),
+        ("hi, what can you do?", "help"),
+        ("what's the date today", "date"),
+        ("thanks, bye", "thanks"),
+        ("which tables exist", "data"),
+        ("you are wrong", "complaint"),
+        ("who are you and what was the revenue", None),
+        ("what data do you have and how many orders in 2025", None),
+    ],
+)
+def test_several_things_that_are_no_question_are_answered_as_such(said: str, kind: str | None):
+    assert talk_in(said) == kind
