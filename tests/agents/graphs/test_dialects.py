@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from interlock.errors import NotInGraph, QueryDenied, ToolInputInvalid
 from interlock_agents.puntini.graph_store import AddEdge, AddNode, Edge, GraphStore, Node, NodeRef
 from interlock_agents.puntini.graphs.cypher import FORBIDDEN, Dialect
-from interlock_agents.puntini.graphs.dialects import prepared
+from interlock_agents.puntini.graphs.dialects import prepare
 from interlock_agents.puntini.graphs.guard import check_reading
 from tests.agents.graphs.hostile_cypher import Targets, hostile
 from tests.agents.graphs.legal_cypher import BOTH, LADYBUG, NEO4J
@@ -119,14 +119,14 @@ async def test_what_fails_is_an_error_without_the_names_of_exceptions(tmp_path: 
 def test_a_hostile_text_is_refused_also_after_it_was_made_ready(family: str, dialect: Dialect):
     for text in FAMILIES[family]:
         with pytest.raises(QueryDenied):
-            prepared(text, dialect=dialect)
+            prepare(text, dialect=dialect)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_the_guard_takes_is_still_taken(dialect: Dialect):
     for text in [*BOTH, *(LADYBUG if dialect == "ladybug" else NEO4J)]:
         check_reading(text, dialect=dialect)
-        check_reading(prepared(text, dialect=dialect).text, dialect=dialect)
+        check_reading(prepare(text, dialect=dialect).text, dialect=dialect)
 
 
 @given(
@@ -135,13 +135,13 @@ def test_what_the_guard_takes_is_still_taken(dialect: Dialect):
 def test_a_comment_hides_nothing(comment: str, word: str, dialect: Dialect):
     for text in (f"MATCH (n) RETURN n // {comment} {word}", f"MATCH (n) /* {comment} {word} */ RETURN n"):
         with pytest.raises(QueryDenied):
-            prepared(text, dialect=dialect)
+            prepare(text, dialect=dialect)
 
 
 @given(text=st.text(st.sampled_from("MATCH (n) RETURN n;'\"`/*\\ \n:Task.key=DELETE"), max_size=60), dialect=st.sampled_from(DIALECTS))
 def test_whatever_is_made_ready_is_what_the_guard_takes(text: str, dialect: Dialect):
     try:
-        ready = prepared(text, dialect=dialect)
+        ready = prepare(text, dialect=dialect)
     except QueryDenied:
         return
     check_reading(ready.text, dialect=dialect)

@@ -563,7 +563,7 @@ def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every query through: the process is what holds should there be a way past the guard."""
     from interlock_agents.puntini.graphs import ladybug  # noqa: PLC0415
 
-    monkeypatch.setattr(ladybug, "prepared", lambda text, dialect: Prepared(text, None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(ladybug, "prepare", lambda text, dialect: Prepared(text, None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
 @pytest.mark.usefixtures("unguarded")

@@ -23,7 +23,7 @@ from interlock.errors import (
 from interlock.extras import require
 from interlock_agents.puntini.graph_store import AddNode, Change, Changed, Edge, Node, NodeRef, Rows, StoredGraph
 from interlock_agents.puntini.graphs.bolt_values import KEY, edge_of, node_of, shown, sought, stored, unresolved
-from interlock_agents.puntini.graphs.dialects import prepared
+from interlock_agents.puntini.graphs.dialects import prepare
 from interlock_agents.puntini.graphs.guard import check_name
 from interlock_agents.puntini.graphs.steps import EdgeRef, Foreseen, at_least_one, edge_ref, foreseen, grouped, has, kept, node_ref, settled
 
@@ -144,7 +144,7 @@ class BoltGraphs:
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
         """Ask in Cypher what only reads. The guard is what makes that so: not every server's reading sessions only read."""
-        asked = prepared(text, dialect="neo4j")
+        asked = prepare(text, dialect="neo4j")
         most = self._limited(limit)
 
         async def find(run: Any) -> Rows:

@@ -1,7 +1,8 @@
-"""The words of Cypher: a text split into tokens that every database would split the same way, and the names that a reading query may use.
+"""The tokens of Cypher, and the words that a query that reads may contain.
 
-Where two databases disagree on where a token ends (an escape that is undone before reading, two strings without a space between them, a
-comment, a letter that only looks like one of a keyword) the text is refused, so what is looked at is what is run.
+A text is split into tokens only where every database splits it the same way. It is refused where two databases disagree on the end of a
+token: an escape that one of them decodes first, two strings without a space between them, a comment, a letter that only looks like one
+of a keyword. So the guard checks the text that the database runs.
 """
 
 from __future__ import annotations
@@ -16,26 +17,9 @@ from typing import Final, Literal
 from interlock.errors import QueryDenied
 
 __all__ = [
-    "BOUNDED",
-    "CAST_TYPES",
-    "FORBIDDEN",
-    "FUNCTIONS",
-    "LAMBDAS",
-    "MAX_LENGTH",
-    "MAX_NAME",
-    "MAX_TOKENS",
-    "QUANTIFIERS",
-    "RESERVED",
-    "WRITING",
-    "Dialect",
-    "Kind",
-    "Token",
-    "bare_words",
-    "cleaned",
-    "is_name",
-    "shown",
-    "tokens",
-]
+    "BOUNDED", "CAST_TYPES", "FORBIDDEN", "FUNCTIONS", "MAX_LENGTH", "MAX_NAME", "MAX_TOKENS", "RESERVED", "WRITING", "Dialect", "Kind",
+    "Token", "bare_words", "cleaned", "is_name", "shown", "tokens",
+]  # fmt: skip
 
 Dialect = Literal["ladybug", "neo4j"]
 
@@ -43,17 +27,16 @@ MAX_LENGTH = 20_000
 """How many characters a query may have."""
 
 MAX_TOKENS = 3_000
-"""How many words, values and signs a query may have."""
+"""How many tokens a query may have."""
 
 MAX_NAME = 64
 """How many characters a name may have."""
 
-_MAX_QUOTED = 60  # characters of somebody's text in a message of ours
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # categories of characters that cannot be seen, or turn others round
+_MAX_QUOTED = 60  # characters of a query in a message
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # categories of invisible and text-reversing characters
 _SPACES = frozenset(" \t\r\n")
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)  # letters and marks without a shape
+# Letters and marks that are not drawn.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 _TOKEN: Final = re.compile(
     r"""
@@ -68,7 +51,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-_JOINED = re.compile(r"""['"`]|[A-Za-z0-9_]|\.(?!\.)|[^\x00-\x7f]""")  # what may not stand right behind a number
+_JOINED = re.compile(r"""['"`]|[A-Za-z0-9_]|\.(?!\.)|[^\x00-\x7f]""")  # not allowed directly after a number
 _AFTER_STRING = re.compile(r"""['"`A-Za-z0-9_]|[^\x00-\x7f]""")
 _AFTER_WORD = re.compile(r"""['"`]|[^\x00-\x7f]""")
 _BARE = re.compile(
@@ -81,7 +64,7 @@ _COMMENTS = ("//", "/*", "*/")
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()
     QUOTED = auto()
@@ -98,16 +81,21 @@ _KINDS: Final = {kind.name.lower(): kind for kind in Kind}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word, value or sign; a word's `folded` is in capitals, and a sign's is the sign."""
+    """One word, value or sign. `folded` is a word in capitals, or the sign; it is empty for values and names in backticks."""
 
     kind: Kind
     text: str
     folded: str
     start: int
 
+    @property
+    def end(self) -> int:
+        """The place of the character after it."""
+        return self.start + len(self.text)
+
 
 def tokens(text: str, *, writing: bool = False) -> list[Token]:
-    """Split a query, with an END after the last token, or refuse it. Words that write are only taken where it is `writing`."""
+    """Split a query into tokens and an END, or raise QueryDenied. Words that write are allowed only if it is `writing`."""
     _check_letters(text)
     found: list[Token] = []
     position = 0
@@ -120,7 +108,7 @@ def tokens(text: str, *, writing: bool = False) -> list[Token]:
             _check_end(text, group, position, end)
             found.append(_token(_KINDS[group], match.group(), position, FORBIDDEN - WRITING if writing else FORBIDDEN))
             if len(found) > MAX_TOKENS:
-                raise QueryDenied(f"The query has more than {MAX_TOKENS:,} words and signs: ask for less at a time.")
+                raise QueryDenied(f"The query has more than {MAX_TOKENS:,} tokens: ask for less at a time.")
         position = end
     if not found:
         raise QueryDenied("The query is empty: write one reading query, such as MATCH (n) RETURN n LIMIT 10.")
@@ -129,17 +117,17 @@ def tokens(text: str, *, writing: bool = False) -> list[Token]:
 
 
 def bare_words(text: str) -> Iterator[str]:
-    """Give the words of a text that is Cypher or is meant to be, without texts in quotes, names in backticks and comments."""
+    """Yield the words of a query outside of strings, backticks and comments. The text does not have to be valid Cypher."""
     for match in _BARE.finditer(text):
         if match["word"]:
             yield match["word"]
 
 
 def cleaned(text: str) -> str:
-    """Leave out comments and the ';' at the end.
+    """Remove comments and the ';' at the end.
 
-    A comment stays, and is refused, where it has a word that writes or a sign that some database could take for its end: what is left
-    out is what nobody could miss.
+    A comment with a word that writes, or with a sign that a database could take for the end of the comment, is not removed. It is then
+    refused.
     """
 
     def without(match: re.Match[str]) -> str:
@@ -152,7 +140,7 @@ def cleaned(text: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Say whether a name has only letters, digits and underscores, written in one way only, and no digit first."""
+    """Return whether a name has only letters, digits and '_', does not start with a digit, and is in Unicode's normal form C."""
     if len(name) > MAX_NAME or not name.replace("_", "a").isidentifier():
         return False
     return name.isascii() or (
@@ -163,28 +151,28 @@ def is_name(name: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """Return somebody's text as it may stand in a message: short, and without what cannot be seen."""
+    """Shorten a text for a message, and replace invisible characters."""
     seen = "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_QUOTED])
     return seen if len(text) <= _MAX_QUOTED else f"{seen}..."
 
 
 def _check_letters(text: str) -> None:
     if len(text) > MAX_LENGTH:
-        raise QueryDenied(f"The query has {len(text):,} characters; {MAX_LENGTH:,} are taken.")
+        raise QueryDenied(f"The query has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed.")
     for letter in text:
         if letter not in _SPACES and not (letter.isascii() and letter.isprintable()) and unicodedata.category(letter) in _HIDDEN:
             raise QueryDenied(
-                f"The query has the character U+{ord(letter):04X}, which cannot be seen: leave it out, or pass the text as a parameter."
+                f"The query has the character U+{ord(letter):04X}, which is invisible: leave it out, or pass the text as a parameter."
             )
-    if "\\u" in text or "\\U" in text:  # Neo4j undoes it before it looks for the end of a string
-        raise QueryDenied(r"A query may not have '\u': write the character itself, or pass the text as a parameter.")
+    if "\\u" in text or "\\U" in text:  # Neo4j decodes it before it looks for the end of a string
+        raise QueryDenied(r"A query may not contain '\u': write the character itself, or pass the text as a parameter.")
 
 
 def _token(kind: Kind, text: str, position: int, forbidden: frozenset[str]) -> Token:
     if kind is Kind.WORD:
         folded = text.upper()
         if folded in forbidden:
-            raise QueryDenied(f"A query only reads: it may not have '{shown(text)}'. If that is a name, put it in backticks.")
+            raise QueryDenied(f"A query only reads: it may not contain '{shown(text)}'. If that is a name, put it in backticks.")
         return Token(kind, text, folded, position)
     if kind is Kind.PARAMETER and text[1:].upper() in FORBIDDEN:
         raise QueryDenied(f"A parameter may not be called '{shown(text[1:])}': give it another name.")
@@ -200,19 +188,21 @@ def _check_quoted(name: str) -> None:
 
 
 def _check_end(text: str, group: str, start: int, end: int) -> None:
-    """Refuse what some database would take for the beginning of something else."""
+    """Refuse a token whose end is not the same for every database."""
     if group in {"string", "quoted"} and _AFTER_STRING.match(text, end):
-        raise QueryDenied("Something stands right behind a closing quote: write a space there, and a quote inside a text as \\' or \\\".")
+        raise QueryDenied(
+            "A closing quote is followed by another character: write a space there, and a quote inside a text as \\' or \\\"."
+        )
     if group in {"integer", "real"} and _JOINED.match(text, end):
-        raise QueryDenied(f"'{shown(text[start : end + 1])}' is no number: write 12, 1.5 or 1.5e3, and a space behind it.")
+        raise QueryDenied(f"'{shown(text[start : end + 1])}' is not a number: write 12, 1.5 or 1.5e3, and a space after it.")
     if group in {"word", "parameter"} and _AFTER_WORD.match(text, end):
-        raise QueryDenied(f"'{shown(text[start : end + 1])}' is no word: put a name with other letters than A to Z in backticks.")
+        raise QueryDenied(f"'{shown(text[start : end + 1])}' is not a word: put a name with other letters than A to Z in backticks.")
     if group == "sign" and text[start : start + 2] in _COMMENTS:
-        raise QueryDenied("A query may not have a comment: leave it out.")
+        raise QueryDenied("A query may not contain this comment: leave it out.")
     if group == "sign" and text.startswith("--", start):
         before, after = text[start - 1 : start], text[start + 2 : start + 3]
         if not (before and before in ")<" and after and after in ">("):
-            raise QueryDenied("A query may not have '--' other than in (a)--(b), (a)-->(b) and (a)<--(b).")
+            raise QueryDenied("A query may not contain '--' other than in (a)--(b), (a)-->(b) and (a)<--(b).")
 
 
 def _unreadable(text: str, position: int) -> QueryDenied:
@@ -222,10 +212,10 @@ def _unreadable(text: str, position: int) -> QueryDenied:
             "A quote has no end, or a text has an escape other than \\\\ \\' \\\" \\b \\f \\n \\r \\t: pass it as a parameter."
         )
     if letter == ";":
-        return QueryDenied("Only one query is taken at a time: leave out ';'.")
+        return QueryDenied("Only one query is allowed at a time: leave out ';'.")
     if not letter.isascii():
-        return QueryDenied(f"'{shown(letter)}' is not taken outside of texts: put a name with other letters than A to Z in backticks.")
-    return QueryDenied(f"A query may not have '{shown(letter)}' there.")
+        return QueryDenied(f"'{shown(letter)}' is not allowed outside of strings: put a name with other letters than A to Z in backticks.")
+    return QueryDenied(f"A query may not contain '{shown(letter)}' there.")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -238,10 +228,10 @@ FORBIDDEN: Final = _words(
     RENAME REVOKE SET UNINSTALL USE YIELD
     """
 )
-"""Words that write, or reach out of the graph: they may stand nowhere but in a text or in backticks."""
+"""Words that write or reach outside of the graph. They are allowed only in strings and in backticks."""
 
 WRITING: Final = _words("CREATE DELETE DETACH MERGE REMOVE SET")
-"""Those of them that only write to the graph: a person may approve a query that has them."""
+"""Those of them that only write to the graph: a person may approve a query that contains them."""
 
 RESERVED: Final = _words(
     """
@@ -249,16 +239,10 @@ RESERVED: Final = _words(
     OPTIONAL OR ORDER RETURN SINGLE SKIP STARTS THEN TRUE UNION UNWIND WHEN WHERE WITH XOR
     """
 )
-"""Words that are no variable's name."""
-
-QUANTIFIERS: Final = _words("ALL ANY NONE SINGLE")
-"""Functions that look at each item of a list: any(x IN list WHERE ...)."""
-
-LAMBDAS: Final = _words("LIST_FILTER LIST_TRANSFORM")
-"""Functions of ladybug that take a function: list_filter(list, x -> x > 1)."""
+"""Words that cannot be a variable."""
 
 BOUNDED: Final[Mapping[str, int]] = {"LPAD": 1, "RANGE": 0, "REPEAT": 1, "RPAD": 1}
-"""Functions that make much out of little, and the first of the arguments that say how much."""
+"""Functions whose result can be much larger than their arguments, and the first argument that limits it."""
 
 CAST_TYPES: Final = _words(
     """
@@ -266,7 +250,7 @@ CAST_TYPES: Final = _words(
     TIMESTAMP_TZ UINT16 UINT32 UINT64 UINT8 UUID
     """
 )
-"""Types that a value may be cast to in ladybug."""
+"""Types that ladybug can cast a value to."""
 
 _BOTH = _words(
     """
@@ -319,4 +303,4 @@ FUNCTIONS: Final[Mapping[Dialect, frozenset[str]]] = {
         """
     ),
 }
-"""Functions that a query may call, by database, in capitals."""
+"""Functions that a query may call, by dialect, in capitals."""

@@ -1,53 +1,52 @@
-"""Cypher that only reads: a query is taken if it is one that this grammar knows, and nothing else is.
+"""Cypher that only reads: a query is accepted if the grammar has it and it stays within these limits, and no other query is.
 
-The guard is the only one there is: ladybug's read-only mode still reads and writes files, and a Bolt server may write in a session that
-was opened for reading. A path of any length has to say how far it goes ('*1..5'); an unbounded '*' is refused.
+There is no second barrier: ladybug's read-only mode still reads and writes files, and a Bolt server may write in a session that was
+opened for reading. A path of variable length has to state its longest length ('*1..5'); an unbounded '*' is refused.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from interlock.errors import QueryDenied
 from interlock_agents.puntini.graphs import cypher
-from interlock_agents.puntini.graphs.cursor import MAX_DEPTH
 from interlock_agents.puntini.graphs.cypher import Dialect, Kind, Token, shown
-from interlock_agents.puntini.graphs.expressions import MAX_CASES, MAX_HOPS, MAX_TIMES, Expressions, number_of
+from interlock_agents.puntini.graphs.grammar import MAX_DEPTH, Tree, parse
 
 __all__ = [
     "MAX_CASES",
-    "MAX_CLAUSES",
     "MAX_DEPTH",
     "MAX_HOPS",
-    "MAX_MATCHES",
-    "MAX_NODES",
     "MAX_SHORTEST",
     "MAX_TIMES",
-    "Reader",
+    "check_limits",
     "check_name",
     "check_reading",
+    "function_name",
 ]
 
-MAX_CLAUSES = 60
-"""How many clauses a query may have, those of its subqueries included."""
+MAX_CASES = 8
+"""How deep CASE may be nested: ladybug's parser takes twice as long for each level."""
 
-MAX_MATCHES = 16
-"""How many of these may be MATCH."""
-
-MAX_NODES = 48
-"""How many nodes the patterns of a query may have."""
+MAX_HOPS = 10
+"""How many relationships a path of variable length may have."""
 
 MAX_SHORTEST = 30
 """How many relationships a shortest path may have."""
 
-MAX_VARIABLE = 4
-"""How many paths of variable length a query may have."""
+MAX_TIMES = 10_000
+"""How many values one function may create out of nothing."""
 
-_WALKS = frozenset({"ACYCLIC", "TRAIL"})
-_FIRST = "A query begins with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN"
+_MOST: Final = {"match": ("MATCH clauses", 16), "node": ("nodes in its patterns", 48), "range": ("paths of variable length", 4)}
+_MAX_CLAUSES = 60
+_MAX_SIGNS = 16  # in a row
+_MAX_DIGITS = 9
 
 
 def check_reading(text: str, *, dialect: Dialect = "neo4j") -> None:
-    """Raise QueryDenied, with a sentence for whoever wrote the query, unless the text is one query that only reads."""
-    Reader(cypher.tokens(text), dialect).statement()
+    """Raise QueryDenied, with the reason and what to write instead, unless the text is one query that only reads."""
+    tokens = cypher.tokens(text)
+    check_limits(parse(tokens, "reading_query"), tokens, cypher.FUNCTIONS[dialect])
 
 
 def check_name(name: str, what: str) -> str:
@@ -55,225 +54,87 @@ def check_name(name: str, what: str) -> str:
     if not cypher.is_name(name) or name.startswith("_"):
         raise QueryDenied(
             f"'{shown(name)}' cannot be the name of a {what}: use letters, digits and '_', "
-            f"a letter first, {cypher.MAX_NAME} characters at most."
+            f"a letter first, at most {cypher.MAX_NAME} characters."
         )
     return name
 
 
-class Reader(Expressions):
-    """Goes through a query once; each method takes what it is named for, and refuses anything else."""
+def check_limits(tree: Tree, tokens: list[Token], functions: frozenset[str]) -> None:
+    """Raise QueryDenied for a query that calls other functions than these, or that could produce too much."""
+    for rule, (what, most) in _MOST.items():
+        if sum(1 for _ in tree.all(rule)) > most:
+            raise QueryDenied(f"The query has more than {most} {what}: ask for less at a time.")
+    if sum(1 for _ in tree.all("match", "unwind", "with", "return")) > _MAX_CLAUSES:
+        raise QueryDenied(f"The query has more than {_MAX_CLAUSES} clauses: ask for less at a time.")
+    if any(len(operand.of("sign")) > _MAX_SIGNS for operand in tree.all("operand")):
+        raise QueryDenied(f"The query has more than {_MAX_SIGNS} signs in a row: leave them out.")
+    if _nesting(tree, "case") > MAX_CASES:
+        raise QueryDenied(f"CASE is nested too deep: {MAX_CASES} levels are allowed.")
+    for call in tree.all("call"):
+        _check_call(call, tokens, functions)
+    in_shortest = {found for shortest in tree.all("shortest") for found in shortest.all("range")}
+    for found in tree.all("range"):
+        _check_range(found, tokens, shortest=found in in_shortest)
 
-    def __init__(self, tokens: list[Token], dialect: Dialect) -> None:
-        super().__init__(tokens, dialect)
-        self._clauses = self._matches = self._nodes = self._paths = 0
 
-    # Clauses
+def function_name(call: Tree, tokens: list[Token]) -> str:
+    """Return the name that a call has, in capitals; a name in backticks is never the name of a function."""
+    (function,) = call.of("function")
+    return "".join(token.folded or token.text for token in tokens[function.begin : function.end])
 
-    def statement(self) -> None:
-        self._query(ends=False)
-        if self._token.kind is not Kind.END:
-            raise self._unexpected("the end")
 
-    def _query(self, *, ends: bool) -> None:
-        """Take queries joined by UNION; one that `ends` by a brace may go without RETURN."""
-        self._single(ends=ends)
-        while self._takes("UNION"):
-            self._takes("ALL")
-            self._single(ends=ends)
+def _nesting(tree: Tree, rule: str) -> int:
+    return max((_nesting(child, rule) for child in tree.children), default=0) + (tree.rule == rule)
 
-    def _single(self, *, ends: bool) -> None:
-        begun = self._at
-        while True:
-            self._clauses += 1
-            if self._clauses > MAX_CLAUSES:
-                raise QueryDenied(f"The query has more than {MAX_CLAUSES} clauses: ask for less at a time.")
-            if self._takes("RETURN"):
-                self._projection()
-                return
-            if self._reads():
-                continue
-            if self._at == begun:
-                raise QueryDenied(f"{_FIRST}, not with '{shown(self._token.text)}'.")
-            if ends and self._sees("}"):
-                return
-            raise self._unexpected("MATCH, UNWIND, WITH or RETURN")
 
-    def _reads(self) -> bool:
-        """Take a clause that reads and is not the last, if there is one."""
-        if self._sees("MATCH") or self._sees("OPTIONAL", "MATCH"):
-            self._match()
-        elif self._takes("UNWIND"):
-            self._expression()
-            self._needs("AS")
-            self._variable()
-        elif self._takes("WITH"):
-            self._projection()
-            self._where()
-        else:
-            return False
-        return True
+def _check_call(call: Tree, tokens: list[Token], functions: frozenset[str]) -> None:
+    name, (function,) = function_name(call, tokens), call.of("function")
+    if name not in functions:
+        written = "".join(token.text for token in tokens[function.begin : function.end])
+        raise QueryDenied(
+            f"A query may not call '{shown(written)}': it may call functions for values, texts, numbers, lists, times and paths."
+        )
+    if tokens[function.end + 1].folded == "*" and name != "COUNT":
+        raise QueryDenied(f"'{name.lower()}' does not take '*'.")
+    for cast in call.of("cast"):
+        if name != "CAST" or not any(token.folded in cypher.CAST_TYPES for token in tokens[cast.begin : cast.end]):
+            raise QueryDenied(f"'{name.lower()}' cannot be called with AS there: write cast(value AS STRING).")
+    arguments = [argument for part in call.of("arguments") for argument in part.of("argument")]
+    first = cypher.BOUNDED.get(name, len(arguments))
+    for place, argument in enumerate(arguments):
+        if first <= place and (name == "RANGE" or place == 1) and not _is_bound(argument, tokens):
+            raise QueryDenied(
+                f"'{name.lower()}' takes whole numbers that are written out, at most {MAX_TIMES:,}, or the size(...) of a list: "
+                "nothing else limits how much it creates."
+            )
 
-    def _match(self) -> None:
-        self._takes("OPTIONAL")
-        self._needs("MATCH")
-        self._matches += 1
-        if self._matches > MAX_MATCHES:
-            raise QueryDenied(f"The query has more than {MAX_MATCHES} MATCH: ask for less at a time.")
-        self._patterns()
-        self._where()
 
-    def _projection(self) -> None:
-        self._takes("DISTINCT")
-        if not self._takes("*"):
-            self._item()
-        while self._takes(","):
-            self._item()
-        if self._takes("ORDER"):
-            self._needs("BY")
-            self._order()
-            while self._takes(","):
-                self._order()
-        for word in ("SKIP", "LIMIT"):
-            if self._takes(word):
-                if self._token.kind not in {Kind.INTEGER, Kind.PARAMETER}:
-                    raise self._unexpected("a whole number or a parameter")
-                self._at += 1
+def _is_bound(argument: Tree, tokens: list[Token]) -> bool:
+    """Return whether an argument is a small number, or the size of a list, to which a small number may be added."""
+    first, *others = (operand for expression in argument.of("expression") for operand in expression.of("operand"))
+    calls = [call for atom in first.of("atom") for call in atom.of("call")]
+    if calls and not first.of("sign", "behind") and function_name(calls[0], tokens) in {"SIZE", "LENGTH"}:
+        added = tokens[first.end : argument.end]
+        return not others or (len(added) == 2 and added[0].folded in {"+", "-"} and _is_small(added[1]))  # noqa: PLR2004 - sign and number
+    number = tokens[first.begin : argument.end]
+    return len(number) == 1 + (number[0].folded == "-") and _is_small(number[-1])
 
-    def _item(self) -> None:
-        self._expression()
-        if self._takes("AS"):
-            self._variable()
 
-    def _order(self) -> None:
-        self._expression()
-        if self._token.folded in {"ASC", "ASCENDING", "DESC", "DESCENDING"}:
-            self._at += 1
+def _is_small(token: Token) -> bool:
+    return token.kind is Kind.INTEGER and _number(token) <= MAX_TIMES
 
-    # Patterns
 
-    def _patterns(self) -> None:
-        self._pattern()
-        while self._takes(","):
-            self._pattern()
+def _number(token: Token) -> int:
+    """Return the value of an integer, or a large number in place of one with many digits."""
+    return int(token.text) if len(token.text) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
-    def _pattern(self) -> None:
-        if self._is_variable() and self._sees("=", ahead=1):
-            self._variable()
-            self._needs("=")
-        if self._dialect == "neo4j" and self._token.folded in {"SHORTESTPATH", "ALLSHORTESTPATHS"}:
-            self._shortest()
-        else:
-            self._path(MAX_HOPS)
 
-    def _shortest(self) -> None:
-        self._at += 1
-        self._needs("(")
-        self._down()
-        self._path(MAX_SHORTEST)
-        self._depth -= 1
-        self._needs(")")
-
-    def _path(self, hops: int) -> None:
-        self._node()
-        while self._sees("-") or self._sees("<", "-"):
-            self._relationship(hops)
-            self._node()
-
-    def _node(self) -> None:
-        self._nodes += 1
-        if self._nodes > MAX_NODES:
-            raise QueryDenied(f"The query has more than {MAX_NODES} nodes in its patterns: ask for less at a time.")
-        self._needs("(")
-        self._down()
-        if self._is_variable():
-            self._variable()
-        if self._takes(":"):
-            self._labels()
-        self._properties()
-        self._depth -= 1
-        self._needs(")")
-
-    def _relationship(self, hops: int) -> None:
-        self._takes("<")
-        self._needs("-")
-        if self._takes("["):
-            self._down()
-            if self._is_variable():
-                self._variable()
-            if self._takes(":"):
-                self._labels()
-            if self._takes("*"):
-                self._range(hops)
-            self._properties()
-            self._depth -= 1
-            self._needs("]")
-        self._needs("-")
-        self._takes(">")
-
-    def _labels(self) -> None:
-        """Take the labels behind a colon: A, A:B, A|B, A|:B, A&B, !A, (A|B)&C."""
-        while True:
-            self._takes("!")
-            if self._takes("("):
-                self._down()
-                self._labels()
-                self._depth -= 1
-                self._needs(")")
-            else:
-                self._name("a label")
-            if self._takes("|"):
-                self._takes(":")
-            elif not (self._takes("&") or self._takes(":")):
-                return
-
-    def _properties(self) -> None:
-        """Take what a node or a relationship has to be like: a map, or a condition."""
-        if self._sees("{"):
-            self._map()
-        elif self._dialect == "neo4j" and self._token.kind is Kind.PARAMETER:
-            self._at += 1
-        if self._dialect == "neo4j":
-            self._where()
-
-    def _range(self, hops: int) -> None:
-        self._paths += 1
-        if self._paths > MAX_VARIABLE:
-            raise QueryDenied(f"The query has more than {MAX_VARIABLE} paths of variable length: ask for less at a time.")
-        if self._dialect == "ladybug":
-            if self._takes("SHORTEST") or self._takes("ALL", "SHORTEST"):
-                hops = MAX_SHORTEST
-            elif self._token.folded in _WALKS:
-                self._at += 1
-        lower = self._whole()
-        upper = self._whole() if self._takes("..") else lower
-        if upper is None or upper > hops or (lower or 0) > upper:
-            raise QueryDenied(f"A path of variable length says how far it goes, {hops} at most here: write '*1..{min(hops, 5)}'.")
-        if self._dialect == "ladybug" and self._takes("("):
-            self._down()
-            self._variable()
-            self._needs(",")
-            self._variable()
-            self._needs("|", "WHERE")
-            self._expression()
-            self._depth -= 1
-            self._needs(")")
-
-    def _whole(self) -> int | None:
-        if self._token.kind is not Kind.INTEGER:
-            return None
-        self._at += 1
-        return number_of(self._tokens[self._at - 1])
-
-    def _subquery(self) -> None:
-        if self._token.folded == "COLLECT" and self._dialect != "neo4j":
-            raise QueryDenied("A query may not have 'COLLECT {': call collect(...).")
-        self._at += 1
-        self._needs("{")
-        self._down()
-        if self._sees("(") or (self._is_variable() and self._sees("=", ahead=1)):
-            self._patterns()
-            self._where()
-        else:
-            self._query(ends=True)
-        self._depth -= 1
-        self._needs("}")
+def _check_range(found: Tree, tokens: list[Token], *, shortest: bool) -> None:
+    walk = [token.folded for part in found.of("walk") for token in tokens[part.begin : part.end]]
+    most = MAX_SHORTEST if shortest or "SHORTEST" in walk else MAX_HOPS
+    begin = found.begin + 1 + len(walk)
+    bounds = [token for token in tokens[begin : begin + 3] if token.folded == ".." or token.kind is Kind.INTEGER]
+    lower = _number(bounds[0]) if bounds and bounds[0].kind is Kind.INTEGER else 0
+    upper = _number(bounds[-1]) if bounds and bounds[-1].kind is Kind.INTEGER else None
+    if upper is None or upper > most or lower > upper:
+        raise QueryDenied(f"A path of variable length states how long it may be, at most {most} here: write '*1..{min(most, 5)}'.")

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from interlock.errors import NotInGraph, StoreError, StoreFull, StoreUnavailable
 from interlock.tools.threads import Threads
 from interlock_agents.puntini.graph_store import Change, Changed, Edge, Node, NodeRef, Rows, StoredGraph
-from interlock_agents.puntini.graphs.dialects import prepared
+from interlock_agents.puntini.graphs.dialects import prepare
 from interlock_agents.puntini.graphs.guard import check_name
 from interlock_agents.puntini.graphs.ladybug_file import TITLE, LadybugFile
 from interlock_agents.puntini.graphs.steps import at_least_one
@@ -87,7 +87,7 @@ class LadybugGraphs:
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
         """Ask in Cypher what only reads."""
-        asked = prepared(text, dialect="ladybug")
+        asked = prepare(text, dialect="ladybug")
         most = self._limited(limit)
         found = await self._with(graph, lambda file: file.query(asked.text, parameters, limit=most))
         return replace(found, columns=asked.columns) if asked.columns and len(asked.columns) == len(found.columns) else found
