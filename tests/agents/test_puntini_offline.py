@@ -18,12 +18,13 @@ from interlock.capabilities import Message, ToolRequest
 from interlock.errors import ModelOutputInvalid, ModelUnavailable, QueryDenied
 from interlock_agents.puntini.graphs.guard import check_name, check_reading
 from interlock_agents.puntini.graphs.registry import GraphTools
-from interlock_agents.puntini.offline import PuntiniRules
+from interlock_agents.puntini.offline import EXAMPLES, PuntiniRules
 from interlock_agents.puntini.prompt_payloads import goal_payload, planning
-from interlock_agents.puntini.reading import EXAMPLES, MAX_CALLS, read_goal
+from interlock_agents.puntini.reading import MAX_CALLS, read_goal
 from interlock_agents.puntini.sentences import MAX_LENGTH
 from interlock_agents.puntini.spec import SKIP, Failure, GoalSpec, ParsedGoal, StepPlan
-from interlock_agents.puntini.words import PEOPLE, is_name
+from interlock_agents.puntini.terms import is_name
+from interlock_agents.puntini.vocabulary import PEOPLE
 from tests.support.puntini import Desk, Watched, codes, fresh, opened
 
 RULES = PuntiniRules()
@@ -431,7 +432,7 @@ def test_what_a_person_said_before_is_not_used_and_that_is_said():
 )
 def test_a_person_can_say_which_node_is_meant(person: str):
     goal = "Set the status of Design to done and the status of Build to open"
-    assert parsed(goal, person).goal.parsing_notes == ["Taken for what is meant: task 'Design'."]
+    assert parsed(goal, person).goal.parsing_notes == ["The answer refers to task 'Design'."]
     assert planned(goal, 1, person=person).tool_signature.tool_args["target"] == "Task:Design"
     assert planned(goal, 2, person=person).tool_signature.tool_args["target"] == "Build"
 

@@ -1,4 +1,4 @@
-"""The calls of tools that a goal becomes."""
+"""The tool calls that a goal becomes."""
 
 from __future__ import annotations
 
@@ -7,70 +7,65 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from interlock_agents.puntini.words import Ref
+from interlock_agents.puntini.terms import Ref
 
-__all__ = ["Call", "Clause", "add_edge", "add_node", "delete_edge", "is_same", "set_edge", "set_properties"]
+__all__ = ["Call", "Clause", "add_edge", "add_node", "delete_edge", "set_properties"]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool, in a sentence what it does, and what to ask instead where the graph lacks a name that the query has."""
+    """A tool call, its description, and a call to make instead if the graph does not have a name that the query uses."""
 
     tool: str
     args: dict[str, JsonValue]
-    says: str
+    text: str
     instead: Call | None = None
 
 
 @dataclass(frozen=True)
 class Clause:
-    """What a clause asks for: the calls, the nodes that it speaks of and makes, and labels that a node is to have none of."""
+    """The calls of a clause, the nodes that it mentions and creates, and pairs of a node and a label that it must not have."""
 
     calls: tuple[Call, ...]
-    about: tuple[Ref, ...] = ()
-    made: tuple[Ref, ...] = ()
+    mentioned: tuple[Ref, ...] = ()
+    created: tuple[Ref, ...] = ()
     without: tuple[tuple[str, str], ...] = ()
-
-
-def is_same(one: JsonValue, other: JsonValue) -> bool:
-    """Tell whether two values are the same, 1 and 1.0 and true not being so."""
-    return type(one) is type(other) and one == other
 
 
 def add_node(ref: Ref, properties: dict[str, JsonValue]) -> Call:
     """Add a node."""
     args: dict[str, JsonValue] = {"label": ref.label, "key": ref.key, "properties": {**properties}}
     having = f" with {', '.join(properties)}" if properties else ""
-    return Call("add_node", args, f"add the {ref.said}{having}")
+    return Call("add_node", args, f"add the {ref.text}{having}")
 
 
 def add_edge(start: Ref, end: Ref, relationship: str) -> Call:
     """Add an edge."""
-    args: dict[str, JsonValue] = {"from_node": str(start), "to_node": str(end), "relationship": relationship, "properties": {}}
-    return Call("add_edge", args, f"connect {start.said} to {end.said} by {relationship}")
+    text = f"connect {start.text} to {end.text} by {relationship}"
+    return Call("add_edge", {**_edge(start, end, relationship), "properties": {}}, text)
 
 
 def delete_edge(start: Ref, end: Ref, relationship: str) -> Call:
     """Delete an edge."""
-    edge: JsonValue = {"from_node": str(start), "to_node": str(end), "relationship": relationship}
-    return Call("delete_edge", {"match": edge}, f"remove {relationship} from {start.said} to {end.said}")
+    return Call("delete_edge", {"match": _edge(start, end, relationship)}, f"remove {relationship} from {start.text} to {end.text}")
 
 
-def set_properties(ref: Ref, properties: dict[str, JsonValue]) -> Call:
-    """Set properties of a node; None removes one."""
-    says = ", ".join(
-        f"remove {name} of {ref.said}" if value is None else f"set {name} of {ref.said} to {_shown(value)}"
-        for name, value in properties.items()
-    )
-    return Call("update_props", {"target": str(ref), "properties": {**properties}}, says)
+def set_properties(target: Ref | tuple[Ref, Ref, str], properties: dict[str, JsonValue]) -> Call:
+    """Set properties of a node, or of an edge given by its nodes and relationship. None removes a property; 'key' renames a node."""
+    if isinstance(target, Ref):
+        of, match = target.text, str(target)
+    else:
+        start, end, relationship = target
+        of, match = f"{relationship} from {start.text} to {end.text}", _edge(start, end, relationship)
+    text = ", ".join(_setting(name, value, of) for name, value in properties.items())
+    return Call("update_props", {"target": match, "properties": {**properties}}, text)
 
 
-def set_edge(start: Ref, end: Ref, relationship: str, properties: dict[str, JsonValue]) -> Call:
-    """Set properties of an edge."""
-    target: JsonValue = {"from_node": str(start), "to_node": str(end), "relationship": relationship}
-    says = f"set {', '.join(properties)} of {relationship} from {start.said} to {end.said}"
-    return Call("update_props", {"target": target, "properties": {**properties}}, says)
+def _setting(name: str, value: JsonValue, of: str) -> str:
+    if name == "key":
+        return f"rename {of} to '{value}'"
+    return f"remove {name} of {of}" if value is None else f"set {name} of {of} to {value if isinstance(value, str) else json.dumps(value)}"
 
 
-def _shown(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _edge(start: Ref, end: Ref, relationship: str) -> dict[str, JsonValue]:
+    return {"from_node": str(start), "to_node": str(end), "relationship": relationship}

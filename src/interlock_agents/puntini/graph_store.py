@@ -28,6 +28,7 @@ __all__ = [
     "UpdateEdge",
     "UpdateNode",
     "differing",
+    "is_same",
 ]
 
 
@@ -153,10 +154,10 @@ class Changed:
 def differing(now: Node | Edge, then: Node | Edge) -> dict[str, JsonValue]:
     """Return the properties in which `now` differs, each with its value in `then`; None for one that `then` does not have."""
     names = dict.fromkeys([*then.properties, *now.properties])
-    return {name: then.properties.get(name) for name in names if not _is_same(now.properties.get(name), then.properties.get(name))}
+    return {name: then.properties.get(name) for name in names if not is_same(now.properties.get(name), then.properties.get(name))}
 
 
-def _is_same(one: JsonValue, other: JsonValue) -> bool:
+def is_same(one: JsonValue, other: JsonValue) -> bool:
     """Compare values and their types: 1, 1.0 and True are three values."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 

@@ -1,4 +1,4 @@
-"""What puntini plans where there is no model: a small grammar of plain sentences, and honest about what it does not understand."""
+"""The offline rules of puntini: a small grammar of plain sentences, which reports what it does not understand."""
 
 from __future__ import annotations
 
@@ -13,54 +13,64 @@ from interlock.capabilities import Message
 from interlock.errors import ModelOutputInvalid, NotInGraph
 from interlock.models.rules import Rules
 from interlock_agents.puntini.calls import Call
-from interlock_agents.puntini.reading import EXAMPLES, QUESTIONS, Reading, is_asked, read_goal, which_is_meant
+from interlock_agents.puntini.graph_store import is_same
+from interlock_agents.puntini.reading import Reading, meant_node, read_goal
+from interlock_agents.puntini.sentences import is_question
 from interlock_agents.puntini.spec import SKIP, ConstraintSpec, EntitySpec, GoalSpec, ParsedGoal, StepPlan, TodoItem, ToolSignature
 
-__all__ = ["PuntiniRules"]
+__all__ = ["EXAMPLES", "PuntiniRules"]
 
 T = TypeVar("T", bound=BaseModel)
 
-_MEDIUM = 4  # steps; more are complex
+EXAMPLES = (
+    "Create a project Apollo with tasks Design and Build",
+    "Set the status of Design to done",
+    "How many tasks does Apollo have?",
+    "Assign Ada to Design",
+    "Build depends on Design",
+    "List all tasks",
+    "Delete the task Build",
+)
+"""Goals that work."""
+
+_QUESTIONS = ("How many tasks does Apollo have?", "Who is assigned to Design?", "Show Apollo")
+_MEDIUM = 4  # steps; a goal with more is complex
 _CHANGES = frozenset({"add_node", "add_edge", "update_props", "delete_node", "delete_edge"})
 
 
 class PuntiniRules(Rules):
-    """Stands in for the model that understands goals and plans steps."""
+    """Replaces the model that parses goals and plans steps. The same goal always becomes the same calls."""
 
     def decide(self, messages: Sequence[Message], schema: type[T]) -> T:
-        """Understand a goal, or plan its next step: the same goal always becomes the same calls."""
+        """Parse a goal, or plan its next step."""
+        text = next((message.text for message in reversed(messages) if message.role == "user"), "")
         made: BaseModel
         if schema is ParsedGoal:
-            made = _parsed(_payload(messages))
+            made = _parsed(json.loads(text))
         elif schema is StepPlan:
-            made = _planned(_payload(messages))
+            made = _planned(json.loads(text))
         else:
             return super().decide(messages, schema)
         return cast("T", made)
 
 
 def _help(goal: str) -> str:
-    examples = QUESTIONS if is_asked(goal) else EXAMPLES[:3]
+    examples = _QUESTIONS if is_question(goal) else EXAMPLES[:3]
     return "Nothing was changed. Goals that work: " + ", ".join(f"'{example}'" for example in examples) + "."
 
 
-def _payload(messages: Sequence[Message]) -> dict[str, Any]:
-    said = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    return cast("dict[str, Any]", json.loads(said))
-
-
 def _read(payload: dict[str, Any]) -> tuple[Reading, list[str]]:
-    """Read the goal in the light of what a person said about it in the last turn; the notes say what came of that."""
+    """Read the goal with a person's answer about it. The notes say what the answer changed."""
     goal, person = str(payload["goal"]), str(payload.get("person", ""))
-    reading = read_goal(goal, meant=person)
+    reading = read_goal(goal, answer=person)
     if not person:
         return reading, []
     skipped = person.removeprefix(f"{SKIP}: ")
-    left = tuple(call for call in reading.calls if call.says != skipped)
+    left = tuple(call for call in reading.calls if call.text != skipped)
     if skipped != person and left and left != reading.calls:
         return replace(reading, calls=left), [f"Left out, as you said: {skipped}."]
-    ref = which_is_meant(person)
-    return reading, [f"I do not use what was said before: '{person[:200]}'." if ref is None else f"Taken for what is meant: {ref.said}."]
+    ref = meant_node(person)
+    return reading, [f"This answer was not used: '{person[:200]}'." if ref is None else f"The answer refers to {ref.text}."]
 
 
 def _parsed(payload: dict[str, Any]) -> ParsedGoal:
@@ -69,10 +79,9 @@ def _parsed(payload: dict[str, Any]) -> ParsedGoal:
     against = () if reading.problems else tuple(_contradictions(reading))
     if reading.reply or reading.problems or against:
         why = [reading.reply] if reading.reply else [*against] or [*reading.problems, _help(goal)]
-        intent = "small talk" if reading.reply else "contradictory" if against else "not understood"
         spec = GoalSpec(
             original_goal=goal,
-            intent=intent,
+            intent="small talk" if reading.reply else "contradictory" if against else "not understood",
             complexity="complex",
             requires_human_input=not reading.reply,
             confidence=0.0,
@@ -80,27 +89,27 @@ def _parsed(payload: dict[str, Any]) -> ParsedGoal:
             reply="" if against else " ".join(why),
         )
         return ParsedGoal(goal=spec)
-    calls, first = reading.calls, reading.calls[0]
+    calls = reading.calls
     spec = GoalSpec(
         original_goal=goal,
-        intent="; ".join(call.says for call in calls[:3]) + ("; ..." if len(calls) > 3 else ""),  # noqa: PLR2004 - a short sentence
+        intent="; ".join(call.text for call in calls[:3]) + ("; ..." if len(calls) > 3 else ""),  # noqa: PLR2004 - a short sentence
         complexity="simple" if len(calls) == 1 else "medium" if len(calls) <= _MEDIUM else "complex",
         entities=_entities(calls),
         constraints=[
             ConstraintSpec(type="none_of", description=f"{owner} has no {label}", applies_to=owner) for owner, label in reading.without
         ],
         todo_list=[
-            TodoItem(description=call.says, step_number=number, tool_name=call.tool, dependencies=_needed(calls, number))
+            TodoItem(description=call.text, step_number=number, tool_name=call.tool, dependencies=_dependencies(calls, number))
             for number, call in enumerate(calls, start=1)
         ],
         estimated_steps=len(calls),
         parsing_notes=notes,
     )
-    return ParsedGoal(goal=spec, tool=_signature(first), then=[_signature(call) for call in calls[1:]])
+    return ParsedGoal(goal=spec, tool=_signature(calls[0]), then=[_signature(call) for call in calls[1:]])
 
 
 def _planned(payload: dict[str, Any]) -> StepPlan:
-    """Plan a step: the same call again after a failure, unless there is another way to ask."""
+    """Plan a step. After a failure it is the same call again, unless there is another call to make instead."""
     reading, _ = _read(payload)
     against = reading.problems or tuple(_contradictions(reading))
     if against or not reading.calls:
@@ -116,57 +125,49 @@ def _planned(payload: dict[str, Any]) -> StepPlan:
         step_number=number,
         tool_signature=_signature(call),
         is_final_step=is_final,
-        next_step_hint="" if is_final else calls[number].says,
+        next_step_hint="" if is_final else calls[number].text,
         overall_progress=(number - 1) / len(calls),
     )
 
 
 def _signature(call: Call) -> ToolSignature:
-    outcome = "The graph is changed so, or was so already." if call.tool in _CHANGES else "It is known."
-    return ToolSignature(tool_name=call.tool, tool_args=call.args, reasoning=f"To {call.says}.", expected_outcome=outcome)
+    outcome = "The graph has this change." if call.tool in _CHANGES else "The question is answered."
+    return ToolSignature(tool_name=call.tool, tool_args=call.args, reasoning=f"To {call.text}.", expected_outcome=outcome)
 
 
 def _entities(calls: Sequence[Call]) -> list[EntitySpec]:
-    """List the nodes that a goal names, and what it asks."""
+    """List the nodes that a goal names, and its questions."""
     found: dict[str, EntitySpec] = {}
     for call in calls:
         properties = call.args.get("properties")
-        having = properties if isinstance(properties, dict) and call.tool in _CHANGES else {}
         for ref in _nodes(call):
             label, key = _split(ref)
-            before = found.get(ref, EntitySpec(name=key, type="node", label=label))
-            of_node = having if call.tool in {"add_node", "update_props"} and isinstance(call.args.get("target", ""), str) else {}
-            found[ref] = before.model_copy(update={"properties": {**before.properties, **of_node}})
+            entity = found.get(ref, EntitySpec(name=key, type="node", label=label))
+            is_own = call.tool == "add_node" or (call.tool == "update_props" and isinstance(call.args["target"], str))
+            more = properties if is_own and isinstance(properties, dict) else {}
+            found[ref] = entity.model_copy(update={"properties": {**entity.properties, **more}})
         if call.tool not in _CHANGES:
             label = call.args.get("label")
-            is_query = call.tool in {"cypher_query", "query_graph"}
-            found[call.says] = EntitySpec(
-                name=call.says, type="query" if is_query else "unknown", label=label if isinstance(label, str) else None
-            )
+            found[call.text] = EntitySpec(name=call.text, type="query", label=label if isinstance(label, str) else None)
     labelled = {entity.name for entity in found.values() if entity.label is not None}
     return [entity for entity in found.values() if entity.type != "node" or entity.label is not None or entity.name not in labelled]
 
 
 def _nodes(call: Call) -> list[str]:
-    """Return the nodes that a call is about."""
-    args = call.args
-    match call.tool:
-        case "add_node":
-            return [f"{args['label']}:{args['key']}"]
-        case "add_edge":
-            return [str(args["from_node"]), str(args["to_node"])]
-        case "delete_node" | "delete_edge" | "update_props":
-            target = args.get("match", args.get("target"))
-            return [str(target["from_node"]), str(target["to_node"])] if isinstance(target, dict) else [str(target)]
-        case _:
-            return []
+    """Return the nodes that a call refers to: one, or both ends of an edge."""
+    if call.tool == "add_node":
+        return [f"{call.args['label']}:{call.args['key']}"]
+    target = call.args if call.tool == "add_edge" else call.args.get("match", call.args.get("target"))
+    if call.tool not in _CHANGES or target is None:
+        return []
+    return [str(target["from_node"]), str(target["to_node"])] if isinstance(target, dict) else [str(target)]
 
 
-def _needed(calls: Sequence[Call], number: int) -> list[int]:
-    """List the steps that have to be done before one: those that add its nodes."""
-    about = _nodes(calls[number - 1])
+def _dependencies(calls: Sequence[Call], number: int) -> list[int]:
+    """Return the earlier steps that add the nodes of a step."""
+    nodes = _nodes(calls[number - 1])
     added = [n for n, call in enumerate(calls[: number - 1], start=1) if call.tool == "add_node"]
-    return [n for n in added if any(_is_one(_nodes(calls[n - 1])[0], ref) for ref in about)]
+    return [n for n in added if any(_is_one(_nodes(calls[n - 1])[0], ref) for ref in nodes)]
 
 
 def _split(ref: str) -> tuple[str | None, str]:
@@ -175,53 +176,50 @@ def _split(ref: str) -> tuple[str | None, str]:
 
 
 def _is_one(one: str, other: str) -> bool:
-    """Tell whether two references can be the same node: a label that is not said can be any."""
+    """Return whether two references can be the same node: one without a label matches every label."""
     (label, key), (other_label, other_key) = _split(one), _split(other)
     return key == other_key and (label is None or other_label is None or label == other_label)
 
 
+def _is_edge(one: Call, other: Call) -> bool:
+    ends = zip(_nodes(one), _nodes(other), strict=True)
+    return one.args["relationship"] == cast("dict[str, str]", other.args["match"])["relationship"] and all(_is_one(*pair) for pair in ends)
+
+
 def _contradictions(reading: Reading) -> Iterable[str]:
-    """Find what cannot be true together."""
+    """Yield what cannot be true together."""
     calls = reading.calls
     values = list(_values(calls))
     for place, (ref, name, value) in enumerate(values):
         for other, other_name, other_value in values[:place]:
-            if name == other_name and _is_one(ref, other) and (type(value), value) != (type(other_value), other_value):
-                yield f"It contradicts itself: '{name}' of '{_split(ref)[1]}' cannot be both {_told(other_value)} and {_told(value)}."
+            if name == other_name and _is_one(ref, other) and not is_same(value, other_value):
+                yield f"It contradicts itself: '{name}' of '{_split(ref)[1]}' cannot be both {_shown(other_value)} and {_shown(value)}."
                 break
-    gone = [_nodes(call)[0] for call in calls if call.tool == "delete_node"]
-    for ref in gone:
-        used = next(
-            (call for call in calls if call.tool in _CHANGES - {"delete_node"} and any(_is_one(ref, one) for one in _nodes(call))), None
-        )
-        if used is not None:
-            yield f"It contradicts itself: '{_split(ref)[1]}' is to be deleted, and also to '{used.says}'."
-    edges = [(call.args["from_node"], call.args["to_node"], call.args["relationship"]) for call in calls if call.tool == "add_edge"]
     for call in calls:
-        if call.tool == "delete_edge" and any(_is_same_edge(edge, call.args["match"]) for edge in edges):
-            yield f"It contradicts itself: '{call.says}', and also to add it."
+        ref = _nodes(call)[0] if call.tool == "delete_node" else None
+        used = [one for one in calls if one.tool in _CHANGES - {"delete_node"} and any(_is_one(ref or "", node) for node in _nodes(one))]
+        if ref is not None and used:
+            yield f"It contradicts itself: '{_split(ref)[1]}' is to be deleted, and also to '{used[0].text}'."
+    added = [call for call in calls if call.tool == "add_edge"]
+    for call in calls:
+        if call.tool == "delete_edge" and any(_is_edge(edge, call) for edge in added):
+            yield f"It contradicts itself: '{call.text}', and also to add it."
     for owner, label in reading.without:
-        has = next((end for start, end, _ in edges if _is_one(str(start), owner) and _split(str(end))[0] == label), None)
+        ends = [_nodes(call) for call in added]
+        has = next((end for start, end in ends if _is_one(start, owner) and _split(end)[0] == label), None)
         if has is not None:
-            yield f"It contradicts itself: '{_split(owner)[1]}' is to have no {label}, and also the {label} '{_split(str(has))[1]}'."
+            yield f"It contradicts itself: '{_split(owner)[1]}' is to have no {label}, and also the {label} '{_split(has)[1]}'."
 
 
 def _values(calls: Iterable[Call]) -> Iterable[tuple[str, str, JsonValue]]:
-    """Give each property that is set: of what, its name and its value."""
+    """Yield each property that is set: its node or edge, its name and its value."""
     for call in calls:
         properties = call.args.get("properties")
         if call.tool in {"add_node", "update_props"} and isinstance(properties, dict):
             nodes = _nodes(call)
             ref = nodes[0] if len(nodes) == 1 else json.dumps(call.args["target"], sort_keys=True)
-            for name, value in properties.items():
-                yield ref, name, value
+            yield from ((ref, name, value) for name, value in properties.items())
 
 
-def _is_same_edge(edge: tuple[JsonValue, JsonValue, JsonValue], match: JsonValue) -> bool:
-    ends = cast("dict[str, str]", match)
-    start, end, relationship = edge
-    return relationship == ends["relationship"] and _is_one(str(start), ends["from_node"]) and _is_one(str(end), ends["to_node"])
-
-
-def _told(value: JsonValue) -> str:
+def _shown(value: JsonValue) -> str:
     return "removed" if value is None else f"'{value}'" if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,7 @@
-"""Patterns of words: every word of a clause is matched by a word of the pattern or lies in a slot whose reader accepts it.
+"""Patterns of words. Every word of a clause must match a word of the pattern or belong to a slot whose reader accepts it.
 
-A pattern is written as it is said: `set|change the? {name:property} of {which:nodes} to {value:value}`. Words in one place are separated
-by `|`, `_` joins words that stand together, `?` marks what may be left out.
+A pattern is written like the sentence: `set|change the? {name:property} of {nodes:nodes} to {value:value}`. `|` separates alternatives,
+`_` joins words that belong together, `?` marks an optional word.
 """
 
 from __future__ import annotations
@@ -9,16 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-__all__ = ["Pattern", "Reader", "Unread", "patterns"]
+__all__ = ["NotUnderstood", "Pattern", "Reader", "patterns", "reject"]
 
 _MOST_MATCHES = 400
 _Words = tuple[str, ...]
 
 
-class Unread(Exception):
-    """A part was not understood. The message says which, and what to say instead."""
+class NotUnderstood(Exception):
+    """A part was not understood. The message says which, and what to say instead; it may be empty."""
+
+
+def reject(message: str = "") -> NoReturn:
+    """Raise NotUnderstood."""
+    raise NotUnderstood(message)
 
 
 @dataclass(frozen=True)
@@ -35,27 +40,27 @@ class _Word:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Words and slots, and what to make of the slots."""
+    """Words and slots, and the function that receives the values of the slots."""
 
     parts: tuple[_Slot | _Word, ...]
     make: Callable[..., Any]
 
     def matches(self, words: _Words) -> Iterator[dict[str, tuple[str, int, int]]]:
-        """Give every way in which all words are matched: the kind, begin and end of each slot."""
+        """Yield every match of all words: the kind, begin and end of each slot."""
         return _match(self.parts, words, 0)
 
 
 def patterns(*table: tuple[Callable[..., Any], str]) -> tuple[Pattern, ...]:
-    """Make patterns of their texts, one in a line."""
+    """Parse patterns, one in a line."""
     return tuple(Pattern(tuple(map(_part, line.split())), make) for make, text in table for line in text.splitlines() if line.strip())
 
 
-def _part(said: str) -> _Slot | _Word:
-    slot = re.fullmatch(r"\{(\w+):(\w+)\}", said)
+def _part(text: str) -> _Slot | _Word:
+    slot = re.fullmatch(r"\{(\w+):(\w+)\}", text)
     if slot is not None:
         return _Slot(slot[1], slot[2])
-    forms = sorted((tuple(form.split("_")) for form in said.removesuffix("?").split("|")), key=len, reverse=True)
-    return _Word(tuple(forms), said.endswith("?"))
+    forms = sorted((tuple(form.split("_")) for form in text.removesuffix("?").split("|")), key=len, reverse=True)
+    return _Word(tuple(forms), text.endswith("?"))
 
 
 def _match(parts: Sequence[_Slot | _Word], words: _Words, at: int) -> Iterator[dict[str, tuple[str, int, int]]]:
@@ -71,57 +76,57 @@ def _match(parts: Sequence[_Slot | _Word], words: _Words, at: int) -> Iterator[d
         if part.is_optional:
             yield from _match(rest, words, at)
         return
-    for end in range(at + 1, len(words) - len(rest) + sum(isinstance(one, _Word) and one.is_optional for one in rest) + 1):
+    required = sum(not (isinstance(one, _Word) and one.is_optional) for one in rest)
+    for end in range(at + 1, len(words) - required + 1):
         for more in _match(rest, words, end):
             yield {part.name: (part.kind, at, end), **more}
 
 
 class Reader:
-    """Reads words by patterns and by the readers of slots, each stretch of words once.
+    """Reads words by patterns and by the readers of slots. Each sequence of words is read once for each kind.
 
-    `kinds` has, for each kind of slot, a function of the words and of what was said before, or patterns of which the first that fits
-    is taken.
+    `kinds` has for each kind of slot a function of the words and the context, or patterns, of which the first that fits is taken.
     """
 
-    def __init__(self, kinds: Mapping[str, Callable[[list[str], Any], Any] | Sequence[Pattern]], said: Any) -> None:
-        self._kinds, self._said = kinds, said
-        self._known: dict[tuple[str, tuple[str, ...]], Any] = {}
+    def __init__(self, kinds: Mapping[str, Callable[[list[str], Any], Any] | Sequence[Pattern]], context: Any) -> None:
+        self._kinds, self._context = kinds, context
+        self._known: dict[tuple[str, _Words], Any] = {}
 
     def read(self, kind: str, words: Sequence[str]) -> Any:
-        """Read words as what they are to be, or raise Unread."""
-        name = (kind, tuple(words))
-        if name not in self._known:
+        """Read words as this kind, or raise NotUnderstood."""
+        place = (kind, tuple(words))
+        if place not in self._known:
             try:
-                self._known[name] = self._read(kind, list(words))
-            except Unread as error:
-                self._known[name] = error
-        found = self._known[name]
-        if isinstance(found, Unread):
-            raise Unread(str(found))
+                self._known[place] = self._read(kind, list(words))
+            except NotUnderstood as error:
+                self._known[place] = error
+        found = self._known[place]
+        if isinstance(found, NotUnderstood):
+            raise NotUnderstood(str(found))
         return found
 
     def _read(self, kind: str, words: list[str]) -> Any:
         reader = self._kinds[kind]
         if callable(reader):
-            return reader(words, self._said)
+            return reader(words, self._context)
         low = tuple(word.casefold() for word in words)
         problems: list[tuple[int, str]] = []
-        for one in reader:
+        for pattern in reader:
             found: list[Any] = []
-            for number, slots in enumerate(one.matches(low)):
+            for number, slots in enumerate(pattern.matches(low)):
                 if number > _MOST_MATCHES:
-                    raise Unread("that is too much at once. Say it in shorter sentences.")
+                    reject("that is too much at once. Say it in shorter sentences.")
                 try:
-                    made = one.make(self._said, **{name: self.read(kind, words[begin:end]) for name, (kind, begin, end) in slots.items()})
-                except Unread as error:
-                    if says := str(error):
-                        problems.append((sum(end - begin for _, begin, end in slots.values()), says))
+                    values = {name: self.read(slot, words[begin:end]) for name, (slot, begin, end) in slots.items()}
+                    made = pattern.make(self._context, **values)
+                except NotUnderstood as error:
+                    problems.append((sum(end - begin for _, begin, end in slots.values()), str(error)))
                     continue
                 if made not in found:
                     found.append(made)
             if len(found) > 1:
-                raise Unread("it can be read in more than one way. Put names in quotes.")
+                reject("it can be read in more than one way. Put names in quotes.")
             if found:
                 return found[0]
         # The pattern that left the fewest words to its slots understood the most.
-        raise Unread(min(problems, key=lambda one: one[0])[1] if problems else "")
+        return reject(min((one for one in problems if one[1]), key=lambda one: one[0], default=(0, ""))[1])

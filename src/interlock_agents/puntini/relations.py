@@ -1,75 +1,44 @@
-"""Relations between nodes as they are said: 'depends on', 'is married to', 'is managed by'."""
+"""Relationships in words: 'depends on', 'is married to', 'is managed by'."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from interlock_agents.puntini.words import (
+from interlock_agents.puntini.patterns import reject
+from interlock_agents.puntini.terms import Context, excerpt, quoted_text, read_relationship, singular
+from interlock_agents.puntini.vocabulary import (
     FUNCTION_WORDS,
+    MUTUAL,
+    NO_RELATION,
+    PAST_VERBS,
+    PREPOSITIONS,
     PROPERTIES,
     RELATION_VERBS,
+    THIRD_PERSON,
     VERBS,
-    Said,
-    fail,
-    mark_of,
-    relationship_of,
-    shown,
-    singular,
     third_person,
 )
 
-__all__ = ["ASSIGNED", "CONNECTED", "Relation", "after_be", "after_do", "after_name", "any_verb", "kin", "past_verb"]
+__all__ = ["ASSIGNED", "CONNECTED", "Relation", "after_is", "after_subject", "kinship", "mutual", "past_verb", "plain_verb", "unknown_verb"]
 
-_PREPOSITIONS = frozenset(["at", "by", "for", "from", "in", "into", "of", "on", "to", "under", "with"])
 _IRREGULAR = {"led": "lead", "taught": "teach", "sold": "sell", "known": "know"}
-_MUTUAL = frozenset({"MARRIED_TO", "ENGAGED_TO", "FRIENDS_WITH", "FRIEND_OF", "NEIGHBOUR_OF", "NEIGHBOR_OF", "SIBLING_OF", "COLLEAGUE_OF"})
-_CONNECTED = frozenset({"CONNECTED_TO", "LINKED_TO", "RELATED_TO", "ATTACHED_TO", "CONNECTED_WITH", "LINKED_WITH", "RELATED_WITH"})
-_NO_RELATION = frozenset(
-    [
-        "due",
-        "left",
-        "wrong",
-        "born",
-        "worth",
-        "named",
-        "called",
-        "set",
-        "changed",
-        "good",
-        "bad",
-        "ready",
-        "available",
-        "sorted",
-        "ordered",
-        "grouped",
-        "filtered",
-        "listed",
-        "created",
-        "added",
-        "made",
-        "deleted",
-        "removed",
-    ]
-)
-_MOST = 4
-_PAST = frozenset(
-    ["wrote", "made", "built", "bought", "sold", "led", "taught", "won", "drew", "sang", "ran", "met", "gave", "took", "found"]
-)
+_CONNECTED = frozenset(f"{verb}_{word}" for verb in ("CONNECTED", "LINKED", "RELATED", "ATTACHED") for word in ("TO", "WITH"))
+_MUTUALLY = {"friends": "with", "married": "to", "engaged": "to", "connected": "to", "linked": "to", "related": "to"}
+_MOST_WORDS = 4
 
 
-def _participle(base: str) -> str:
-    if base.endswith("y") and base[-2] not in "aeiou":
-        return f"{base[:-1]}ied"
-    return f"{base}d" if base.endswith("e") else f"{base}ed"
+def _participle(verb: str) -> str:
+    if verb.endswith("y") and verb[-2] not in "aeiou":
+        return f"{verb[:-1]}ied"
+    return f"{verb}d" if verb.endswith("e") else f"{verb}ed"
 
 
-_THIRD = {third_person(base): base for base in RELATION_VERBS}
-_PARTICIPLES = {_participle(base): base for base in RELATION_VERBS} | _IRREGULAR
+_PARTICIPLES = {_participle(verb): verb for verb in RELATION_VERBS} | _IRREGULAR
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A relationship, whether what is said first is at its end, and whether its direction means nothing in a question."""
+    """A relationship. In the passive voice the subject of the sentence is its end; a mutual one has no direction in a question."""
 
     name: str
     is_passive: bool = False
@@ -80,8 +49,8 @@ class Relation:
         """The relationship that a question is about; 'connected to' is any."""
         return None if self.name == "CONNECTED_TO" else self.name
 
-    def towards(self, *, subject: bool) -> str:
-        """Return where the edge leads of a node that is looked for: as what is said first, or as what is said last."""
+    def direction(self, *, subject: bool) -> str:
+        """Return the direction of the edge from the node that a question looks for, which is the subject or the object of the sentence."""
         return "any" if self.is_mutual else "to" if subject != self.is_passive else "from"
 
 
@@ -89,87 +58,93 @@ CONNECTED = Relation("CONNECTED_TO", is_mutual=True)
 ASSIGNED = Relation("ASSIGNED_TO", is_mutual=True)
 
 
-def after_name(words: list[str], said: Said) -> Relation:
-    """Read a relation behind the name of what has it: 'depends on', 'work for', 'is married to', 'KNOWS'."""
+def after_subject(words: list[str], context: Context) -> Relation:
+    """Read a relation after its subject: 'depends on', 'work for', 'is married to', 'KNOWS'."""
     low = [word.casefold() for word in words]
     if low[0] in {"is", "are"} and len(words) > 1:
-        return after_be(words[1:], said)
-    if FUNCTION_WORDS & {*low} - _PREPOSITIONS:
-        fail("")
-    if len(words) == 1 and words[0].isupper() and len(words[0]) > 1 and low[0] not in FUNCTION_WORDS:
-        return Relation(relationship_of(words, said))
-    if _is_phrase(low) and (low[0] in _THIRD or (low[0] in RELATION_VERBS and low[-1] != "of")):
-        return _active(_THIRD.get(low[0], low[0]), low[1:])
-    return fail(f"what does '{shown(words, said)}' mean?" if words[0].islower() else "")
+        return after_is(words[1:], context)
+    if FUNCTION_WORDS & {*low} - PREPOSITIONS:
+        reject()
+    if len(words) == 1 and words[0].isupper() and len(words[0]) > 1 and low[0] not in PREPOSITIONS:
+        return Relation(read_relationship(words, context))
+    if _is_verb(low) and (low[0] in THIRD_PERSON or (low[0] in RELATION_VERBS and low[-1] != "of")):
+        return _active(THIRD_PERSON.get(low[0], low[0]), low[1:])
+    return reject(_question(words, context) if words[0].islower() else "")
 
 
-def any_verb(words: list[str], said: Said) -> Relation:
-    """Read a verb that is not known: 'admires', 'plays with'."""
-    if words[0].islower() and _is_phrase(words) and words[0].endswith("s") and not words[0].endswith("ss"):
-        return Relation(relationship_of(words, said))
-    return fail("")
+def unknown_verb(words: list[str], context: Context) -> Relation:
+    """Read a verb in the third person that is not in the vocabulary: 'admires', 'plays with'."""
+    if words[0].islower() and _is_verb(words) and words[0].endswith("s") and not words[0].endswith("ss"):
+        return Relation(read_relationship(words, context))
+    return reject()
 
 
-def kin(words: list[str], said: Said) -> Relation:
-    """Read what somebody is to somebody: the 'father' of 'Ben is Cat's father'. What is a property of its own is none."""
+def kinship(words: list[str], context: Context) -> Relation:
+    """Read the noun of a relation: the 'father' of 'Ben is Cat's father'. The name of a property is not a relation."""
     word = singular(words[0])
     is_word = word.isalpha() and (word.islower() or word.isupper())
     if len(words) > 1 or not is_word or word.casefold() in FUNCTION_WORDS | PROPERTIES | VERBS:
-        fail("")
-    return Relation(relationship_of([word, "of"], said), is_mutual=f"{word}_OF".upper() in _MUTUAL)
+        reject()
+    return Relation(read_relationship([word, "of"], context), is_mutual=f"{word}_OF".upper() in MUTUAL)
 
 
-def past_verb(words: list[str], said: Said) -> Relation:
-    """Read what somebody did, in a question: 'wrote', 'borrowed', 'worked on'. The graph tells whether it has such a relationship."""
+def mutual(words: list[str], context: Context) -> Relation:
+    """Read a relation of two nodes to each other: 'friends', 'married', 'connected'."""
+    preposition = _MUTUALLY.get(words[0].casefold())
+    return after_is([words[0], preposition], context) if len(words) == 1 and preposition else reject()
+
+
+def past_verb(words: list[str], context: Context) -> Relation:
+    """Read a verb in the past tense, in a question: 'wrote', 'worked on'. The graph decides whether it has such a relationship."""
     low = [word.casefold() for word in words]
-    if words[0].islower() and _is_phrase(low) and (low[0].endswith("ed") or low[0] in _PAST) and low[0] not in _NO_RELATION - {"made"}:
-        return Relation(relationship_of(words, said))
-    return fail(f"what does '{shown(words, said)}' mean?")
+    if words[0].islower() and _is_verb(low) and (low[0].endswith("ed") or low[0] in PAST_VERBS) and low[0] not in NO_RELATION - {"made"}:
+        return Relation(read_relationship(words, context))
+    return reject(_question(words, context))
 
 
-def after_do(words: list[str], said: Said) -> Relation:
-    """Read a relation behind 'does' and a name: 'depend on', 'know'."""
+def plain_verb(words: list[str], context: Context) -> Relation:
+    """Read a relation after 'does' and a name: 'depend on', 'know'."""
     low = [word.casefold() for word in words]
-    if _is_phrase(low) and low[0] in RELATION_VERBS:
+    if _is_verb(low) and (low[0] in RELATION_VERBS or (words[0].islower() and len(low[0]) > len("do"))):
         return _active(low[0], low[1:])
-    if _is_phrase(low) and words[0].islower() and len(low[0]) > 2:  # noqa: PLR2004 - 'do'
-        return _active(low[0], low[1:])
-    return fail(f"what does '{shown(words, said)}' mean?")
+    return reject(_question(words, context))
 
 
-def after_be(words: list[str], said: Said) -> Relation:
-    """Read a relation behind 'is': 'married to', 'the manager of', 'managed by'."""
+def after_is(words: list[str], context: Context) -> Relation:
+    """Read a relation after 'is': 'married to', 'the manager of', 'managed by', 'blocking'."""
     low = [word.casefold() for word in words]
-    if mark_of(words, said) is not None or not all(word.islower() or word.isupper() for word in words):
-        fail(f"what does '{shown(words, said)}' mean?")
     if low[0] in {"a", "an", "the"}:
         low = low[1:]
-    base = _of_ing(low[0]) if low else None
-    if len(low) == 1 and base is not None:
-        return _active(base, [])
-    fits = 1 < len(low) <= _MOST and low[-1] in _PREPOSITIONS and all(word.isalpha() and word not in FUNCTION_WORDS for word in low[:-1])
-    if not fits or set(low) & _NO_RELATION or low[0] in RELATION_VERBS or low[0] in _THIRD:
-        fail(f"what does '{shown(words, said)}' mean?")
-    if low[-1] == "by" and low[0] in _PARTICIPLES and len(low) == 2:  # noqa: PLR2004 - 'managed by'
+    is_plain = quoted_text(words, context) is None and all(word.islower() or word.isupper() for word in words)
+    verb = (
+        next((base for base in (low[0][:-3], f"{low[0][:-3]}e") if base in RELATION_VERBS), None) if low and low[0][-3:] == "ing" else None
+    )
+    if is_plain and len(low) == 1 and verb is not None:
+        return _active(verb, [])
+    fits = (
+        1 < len(low) <= _MOST_WORDS and low[-1] in PREPOSITIONS and all(word.isalpha() and word not in FUNCTION_WORDS for word in low[:-1])
+    )
+    is_other = fits and (set(low) & NO_RELATION or low[0] in RELATION_VERBS or low[0] in THIRD_PERSON)
+    if not is_plain or not fits or is_other or (low[0].endswith("ing") and verb is None):
+        reject(_question(words, context))
+    if low[1:] == ["by"] and low[0] in _PARTICIPLES:
         return Relation(third_person(_PARTICIPLES[low[0]]).upper(), is_passive=True)
-    if low[0].endswith("ing"):
-        return _active(base, low[1:]) if base is not None else fail(f"what does '{shown(words, said)}' mean?")
-    name = relationship_of(low, said)
+    if verb is not None:
+        return _active(verb, low[1:])
+    name = read_relationship(low, context)
     if name in _CONNECTED:
         return CONNECTED
-    return ASSIGNED if name == ASSIGNED.name else Relation(name, is_mutual=name in _MUTUAL)
+    return ASSIGNED if name == ASSIGNED.name else Relation(name, is_mutual=name in MUTUAL)
 
 
-def _of_ing(word: str) -> str | None:
-    """Return the verb of 'blocking' or 'managing', if it is known."""
-    return next((base for base in (word[:-3], f"{word[:-3]}e") if word.endswith("ing") and base in RELATION_VERBS), None)
+def _question(words: list[str], context: Context) -> str:
+    return f"what does '{excerpt(words, context)}' mean?"
 
 
-def _is_phrase(low: list[str]) -> bool:
-    """Tell whether words are a verb, perhaps with prepositions."""
-    return low[0].isalpha() and low[0] not in FUNCTION_WORDS and len(low) <= _MOST - 1 and all(word in _PREPOSITIONS for word in low[1:])
+def _is_verb(low: list[str]) -> bool:
+    """Return whether words are a verb that prepositions may follow."""
+    return low[0].isalpha() and low[0] not in FUNCTION_WORDS and len(low) < _MOST_WORDS and all(word in PREPOSITIONS for word in low[1:])
 
 
-def _active(base: str, prepositions: list[str]) -> Relation:
-    name = "_".join([third_person(base), *prepositions]).upper()
-    return Relation(name)
+def _active(verb: str, prepositions: list[str]) -> Relation:
+    return Relation("_".join([third_person(verb), *prepositions]).upper())

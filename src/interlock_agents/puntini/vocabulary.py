@@ -1,36 +1,16 @@
-"""The words that the offline rules know: what they can be, and what they cannot."""
+"""The words that the offline rules know, by what they can mean."""
 
 from __future__ import annotations
 
 __all__ = [
-    "AUXILIARY",
-    "EVERY",
-    "FUNCTION_WORDS",
-    "IRREGULAR",
-    "LABELS",
-    "MONTHS",
-    "OF_PROPERTY",
-    "PARTICLES",
-    "PEOPLE",
-    "PHRASES",
-    "PRONOUNS",
-    "PROPERTIES",
-    "RELATION_VERBS",
-    "RELATIVE",
-    "TELLING",
-    "THAT_ONE",
-    "THIRD_PERSON",
-    "TWO_WORDS",
-    "UNITS",
-    "VERBS",
-    "WHICH",
-    "third_person",
-    "word_set",
-]
+    "AUXILIARY", "EVERY", "FUNCTION_WORDS", "IRREGULAR_PLURALS", "LABELS", "MONTHS", "MUTUAL", "NO_RELATION", "NO_VALUE", "OF_PROPERTY",
+    "PARTICLES", "PAST_VERBS", "PEOPLE", "PHRASES", "PREPOSITIONS", "PRONOUNS", "PROPERTIES", "RELATION_VERBS", "RELATIVE", "STATES",
+    "TELLING", "THAT_ONE", "THIRD_PERSON", "TWO_WORDS", "UNITS", "VERBS", "WHICH", "third_person", "word_set",
+]  # fmt: skip
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Make a set of the words of a text."""
+    """Return the set of the words of a text."""
     return frozenset(text.split())
 
 
@@ -62,14 +42,25 @@ RELATION_VERBS = word_set(
 )
 
 
-def third_person(base: str) -> str:
-    """Return what he, she or it does: 'works', 'teaches', 'studies'."""
-    if base.endswith("y") and base[-2:-1] not in {*"aeiou"}:
-        return f"{base[:-1]}ies"
-    return f"{base}es" if base.endswith(("ch", "sh", "ss", "x")) else f"{base}s"
+def third_person(verb: str) -> str:
+    """Return the third person of a verb: 'works', 'teaches', 'studies'."""
+    if verb.endswith("y") and verb[-2:-1] not in {*"aeiou"}:
+        return f"{verb[:-1]}ies"
+    return f"{verb}es" if verb.endswith(("ch", "sh", "ss", "x")) else f"{verb}s"
 
 
-THIRD_PERSON = frozenset(map(third_person, RELATION_VERBS))
+THIRD_PERSON = {third_person(verb): verb for verb in RELATION_VERBS}
+PAST_VERBS = word_set("wrote made built bought sold led taught won drew sang ran met gave took found")
+PREPOSITIONS = word_set("at by for from in into of on to under with")
+MUTUAL = word_set("MARRIED_TO ENGAGED_TO FRIENDS_WITH FRIEND_OF NEIGHBOUR_OF NEIGHBOR_OF SIBLING_OF COLLEAGUE_OF")
+"""Relationships that have no direction."""
+NO_RELATION = word_set(
+    """
+    due left wrong born worth named called set changed good bad ready available sorted ordered grouped filtered listed created added made
+    deleted removed
+    """
+)
+"""Participles and adjectives that do not name a relationship, though a preposition follows them."""
 PEOPLE = word_set("person user employee customer client manager friend contact member developer engineer student teacher author")
 LABELS = PEOPLE | word_set(
     """
@@ -95,13 +86,14 @@ PROPERTIES = word_set(
 OF_PROPERTY = word_set(
     "address amount birth code color colour cost count date email hours id level name number phone price rate size time type url"
 )
+"""Words that a property of several words may end with."""
 TELLING = word_set(
     """
     aged assigned based belonging born connected containing costing dated died due earning ending linked living located made married owned
     priced related starting using weighing working worth written
     """
 )
-"""Words that tell something of what is named before them, and are no part of its name."""
+"""Words that describe what is named before them, and are not part of its name."""
 PRONOUNS = word_set("he her hers him his it its me mine my our she their them these they this those us we you your i")
 AUXILIARY = word_set(
     """
@@ -116,13 +108,24 @@ WHICH = word_set(
     dearest fastest slowest heaviest lightest tallest highest lowest most least fewest
     """
 )
-"""Words that say which one is meant, and are no names."""
+"""Words that select one of several, and are not names."""
 THAT_ONE = word_set("it this that he him she her")
 PARTICLES = word_set("of the de da del den der di du van von la le el al bin ibn ten zu y")
+"""Words inside of a name: 'Leonardo da Vinci'."""
 PHRASES = frozenset({
     "in progress", "on hold", "to do", "not started", "in review", "under review", "on track", "at risk", "very high", "very low",
     "work in progress",
 })  # fmt: skip
+STATES = word_set("done finished complete completed open closed urgent blocked cancelled")
+NO_VALUE = word_set(
+    """
+    bad best better big bigger biggest cheap cheaper cheapest different easy expensive first good hard important interesting large larger
+    largest last late latest left remaining long longer main missing new newer newest next old older oldest other overdue past previous
+    recent same second short shorter similar single small smaller smallest third total unfinished unique unlinked upcoming worst young
+    younger youngest
+    """
+)
+"""Adjectives that are not the value of a property."""
 UNITS = word_set(
     "% percent day days hour hours minute minutes week weeks month months year years euro euros dollar dollars eur usd kg km m cm points"
 )
@@ -130,7 +133,7 @@ MONTHS = word_set(
     "january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 RELATIVE = word_set("today tomorrow yesterday tonight monday tuesday wednesday thursday friday saturday sunday now soon later")
-IRREGULAR = {
+IRREGULAR_PLURALS = {
     "people": "person", "persons": "person", "children": "child", "men": "man", "women": "woman", "criteria": "criterion", "data": "data",
     "shelves": "shelf", "knives": "knife", "wolves": "wolf", "loaves": "loaf", "thieves": "thief", "wives": "wife", "mice": "mouse",
 }  # fmt: skip
