@@ -53,9 +53,9 @@ async def statements_of_a_step(store: LadybugGraphs) -> list[Statement]:
     said: list[Statement] = []
     run = LadybugProcess.run
 
-    async def heard(self: LadybugProcess, statements: Sequence[Statement], **how: Any) -> list[Result]:
+    def heard(self: LadybugProcess, statements: Sequence[Statement], **how: Any) -> list[Result]:
         said.extend(statements)
-        return await run(self, statements, **how)
+        return run(self, statements, **how)
 
     await store.apply("bare", added("first"))
     with mock.patch.object(LadybugProcess, "run", heard):

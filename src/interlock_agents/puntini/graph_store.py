@@ -3,41 +3,61 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
 from interlock.capabilities.capability import Capability, asks, keyed
 
 __all__ = [
-    "AddEdge",
-    "AddNode",
-    "Change",
-    "Changed",
-    "DeleteEdge",
-    "DeleteNode",
-    "Edge",
-    "GraphReader",
-    "GraphStore",
-    "GraphWriter",
-    "Node",
-    "NodeRef",
-    "Rows",
-    "StoredGraph",
-    "UpdateEdge",
-    "UpdateNode",
-    "differing",
-    "is_same",
-]
+    "AddEdge", "AddNode", "Change", "Changed", "DeleteEdge", "DeleteNode", "Edge", "EdgeRef", "GraphReader", "GraphStore", "GraphWriter",
+    "Node", "NodeRef", "Properties", "Rows", "StoredGraph", "UpdateEdge", "UpdateNode", "differing", "grouped", "is_same", "to_json",
+]  # fmt: skip
+
+K = TypeVar("K")
+V = TypeVar("V")
+Properties = dict[str, JsonValue]
 
 
-@dataclass(frozen=True, kw_only=True)
+def to_json(value: JsonValue) -> str:
+    """Return the JSON of a value. It is equal only for equal values of equal types."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def is_same(one: JsonValue, other: JsonValue) -> bool:
+    """Compare values and their types: 1, 1.0 and True are three values."""
+    return to_json(one) == to_json(other)
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Collect the values of each key."""
+    groups: dict[K, list[V]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
 class NodeRef:
     """A reference to a node. Label and key together are unique."""
 
     label: str
     key: str
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class EdgeRef:
+    """A reference to an edge. Two nodes have at most one edge of each relationship in each direction."""
+
+    start: NodeRef
+    relationship: str
+    end: NodeRef
+
+    def __str__(self) -> str:
+        return f"{self.start.key} -[{self.relationship}]-> {self.end.key}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +66,31 @@ class Node:
 
     label: str
     key: str
-    properties: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    properties: Properties = field(default_factory=Properties)
+
+    @property
+    def ref(self) -> NodeRef:
+        """The reference to it."""
+        return NodeRef(label=self.label, key=self.key)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edge:
-    """An edge. Two nodes have at most one edge of each relationship in each direction."""
-
+class _EdgeFields:
     start: NodeRef
     end: NodeRef
     relationship: str
-    properties: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    @property
+    def ref(self) -> EdgeRef:
+        """The reference to the edge."""
+        return EdgeRef(start=self.start, relationship=self.relationship, end=self.end)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edge(_EdgeFields):
+    """An edge with its properties."""
+
+    properties: Properties = field(default_factory=Properties)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +112,14 @@ class UpdateNode:
     """Set these properties of a node; None removes a property, other properties are kept."""
 
     ref: NodeRef
-    properties: dict[str, JsonValue]
+    properties: Properties
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateEdge:
+class UpdateEdge(_EdgeFields):
     """Set these properties of an edge; None removes a property, other properties are kept."""
 
-    start: NodeRef
-    end: NodeRef
-    relationship: str
-    properties: dict[str, JsonValue]
+    properties: Properties
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +131,8 @@ class DeleteNode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteEdge:
+class DeleteEdge(_EdgeFields):
     """Delete an edge."""
-
-    start: NodeRef
-    end: NodeRef
-    relationship: str
 
 
 Change = AddNode | AddEdge | UpdateNode | UpdateEdge | DeleteNode | DeleteEdge
@@ -130,9 +157,12 @@ class Changed:
     @property
     def count(self) -> int:
         """How many nodes and edges were added, changed or removed."""
-        nodes = (self.nodes_added, self.nodes_changed, self.nodes_removed)
-        edges = (self.edges_added, self.edges_changed, self.edges_removed)
-        return sum(map(len, nodes)) + sum(map(len, edges))
+        return sum(number for _, _, number in self.counts())
+
+    def counts(self) -> list[tuple[str, str, int]]:
+        """Return how many elements were changed how: ('added', 'nodes', 2) ..., without zeros."""
+        found = [(how, what, len(getattr(self, f"{what}_{how}"))) for how in ("added", "changed", "removed") for what in ("nodes", "edges")]
+        return [(how, what if number > 1 else what[:-1], number) for how, what, number in found if number]
 
     def inverse(self) -> tuple[Change, ...]:
         """Return the changes that undo this one. Edges are deleted before their nodes, and nodes are restored before their edges."""
@@ -140,10 +170,10 @@ class Changed:
         edges = zip(self.edges_changed, self.edges_before, strict=True)
         return (
             *(DeleteEdge(start=edge.start, end=edge.end, relationship=edge.relationship) for edge in self.edges_added),
-            *(DeleteNode(ref=NodeRef(label=node.label, key=node.key)) for node in self.nodes_added),
+            *(DeleteNode(ref=node.ref) for node in self.nodes_added),
             *(AddNode(node=node) for node in self.nodes_removed),
             *(AddEdge(edge=edge) for edge in self.edges_removed),
-            *(UpdateNode(ref=NodeRef(label=now.label, key=now.key), properties=differing(now, then)) for now, then in nodes),
+            *(UpdateNode(ref=now.ref, properties=differing(now, then)) for now, then in nodes),
             *(
                 UpdateEdge(start=now.start, end=now.end, relationship=now.relationship, properties=differing(now, then))
                 for now, then in edges
@@ -151,15 +181,10 @@ class Changed:
         )
 
 
-def differing(now: Node | Edge, then: Node | Edge) -> dict[str, JsonValue]:
+def differing(now: Node | Edge, then: Node | Edge) -> Properties:
     """Return the properties in which `now` differs, each with its value in `then`; None for one that `then` does not have."""
     names = dict.fromkeys([*then.properties, *now.properties])
     return {name: then.properties.get(name) for name in names if not is_same(now.properties.get(name), then.properties.get(name))}
-
-
-def is_same(one: JsonValue, other: JsonValue) -> bool:
-    """Compare values and their types: 1, 1.0 and True are three values."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ async def make(folder: Path, state: str) -> None:
         await graphs.aclose()
     if state != "closed":
         await graphs.apply(GRAPH, step(40, 60))
-        pid = graphs._files[GRAPH].pid  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        pid = graphs._open[GRAPH].file.pid  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -197,7 +197,7 @@ async def test_a_process_that_is_not_said_goodbye_to_leaves_the_file_as_it_is(tm
     (file,) = tmp_path.glob("*.lbug")
     for _ in range(ENDS):
         process = LadybugProcess(file, name=GRAPH, timeout_s=30.0, max_bytes=10_000_000)
-        await process.run([("MATCH (n:Label0) SET n.n = 1", {})], within=30.0, commits=True)
+        process.run([("MATCH (n:Label0) SET n.n = 1", {})], within=30.0, commits=True)
         before = content(tmp_path)
         if ends == "killed":
             process.kill()

@@ -10,9 +10,8 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,7 +33,6 @@ from interlock.errors import (
     StoreUnavailable,
     ToolInputInvalid,
 )
-from interlock.processes.child import Child
 from interlock_agents.puntini.graph_store import (
     AddEdge,
     AddNode,
@@ -48,14 +46,15 @@ from interlock_agents.puntini.graph_store import (
     NodeRef,
     UpdateEdge,
     UpdateNode,
+    is_same,
 )
-from interlock_agents.puntini.graphs import ladybug_file, transaction
+from interlock_agents.puntini.graphs import process
 from interlock_agents.puntini.graphs.bolt import BoltGraphs, open_bolt
 from interlock_agents.puntini.graphs.dialects import Prepared
 from interlock_agents.puntini.graphs.ladybug import LadybugGraphs, open_ladybug
 from interlock_agents.puntini.graphs.ladybug_file import LadybugFile
-from interlock_agents.puntini.graphs.steps import Foreseen, foreseen, is_same
-from interlock_agents.puntini.graphs.writing import Writing
+from interlock_agents.puntini.graphs.process import Statement
+from interlock_agents.puntini.graphs.statements import Target
 from tests.support.arcadedb import Served, shared_server
 
 NUMBERS = itertools.count()
@@ -247,11 +246,13 @@ async def test_a_failure_while_writing_undoes_what_was_written(kept: StoredState
     await kept.apply(add("a", x=1))
     before = await kept.all()
 
-    def fail(self: Writing, *_: object) -> None:
-        self._transaction.later("RETURN nothing")  # pyright: ignore[reportPrivateUsage]
+    create = Target.create
+
+    def fail(self: Target, elements: Sequence[Node | Edge]) -> list[Statement]:
+        return create(self, elements) if self.ends is None else [("RETURN nothing", {})]
 
     if kept.kind == "ladybug":
-        monkeypatch.setattr(Writing, "_create_edges", fail)
+        monkeypatch.setattr(Target, "create", fail)
     step = add("new", "Fresh"), UpdateNode(ref=ref("a"), properties={"x": "text"}), join("a", "a", "Task")
     with pytest.raises(ToolInputInvalid):  # ArcadeDB has no relationship that is named as a label is
         await kept.apply(*step)
@@ -624,7 +625,7 @@ async def test_a_file_that_another_process_has_open_is_waited_for_and_then_busy(
 
 def file_of(kept: StoredState) -> LadybugFile:
     assert isinstance(kept.store, LadybugGraphs)
-    return kept.store._files[kept.graph]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return kept.store._open[kept.graph].file  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def process_of(kept: StoredState) -> int:
@@ -701,55 +702,11 @@ async def test_a_step_that_is_late_is_not_done(file: StoredState, step: tuple[Ch
     await file.apply(add("a", x=1))
     os.kill(process_of(file), signal.SIGSTOP)
     with monkeypatch.context() as hurry:
-        hurry.setattr(transaction, "_WRITE_S", 0.05)
+        hurry.setattr(process, "_WRITE_S", 0.05)
         with pytest.raises(StoreUnavailable, match="in time"):
             await file.apply(*step)
     assert await file.nodes() == (node("a", x=1),)
     assert (await file.apply(*step)).nodes_added[0] == node("b", x=2)
-
-
-async def test_what_is_new_is_added_in_one_way_to_the_process_and_back(file: StoredState, monkeypatch: pytest.MonkeyPatch) -> None:
-    await file.apply(add("a", x=1), add("b"), join("a", "b"))
-    ways = 0
-    asked = Child.asked
-
-    async def counted(self: Child, request: Any, *, within: float) -> dict[str, Any]:
-        nonlocal ways
-        ways += 1
-        return await asked(self, request, within=within)
-
-    monkeypatch.setattr(Child, "asked", counted)
-    steps: dict[int, list[tuple[Change, ...]]] = {
-        1: [(add("c", x=2),), (add("c", x=3),), (add("d"), add("e"), join("d", "e"))],
-        2: [
-            (UpdateNode(ref=ref("c"), properties={"x": 4}),),
-            (join("a", "c"),),
-            (DeleteNode(ref=ref("e"), detach=True),),
-            (add("c"), add("f")),
-        ],
-    }
-    for expected, some in steps.items():
-        for step in some:
-            ways = 0
-            await file.apply(*step)
-            assert ways == expected, step
-    nodes, edges = await file.all()
-    assert nodes == (node("a", x=1), node("b"), node("c", x=4), node("d"), node("f"))
-    assert edges == (edge("a", "b"), edge("a", "c"))
-
-
-async def test_a_large_step_is_thought_through_beside_the_event_loop(file: StoredState, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[bool] = []
-
-    def where(changes: Iterable[Change]) -> Foreseen:
-        threads.append(threading.current_thread() is threading.main_thread())
-        return foreseen(changes)
-
-    await file.apply(add("a"))
-    monkeypatch.setattr(ladybug_file, "foreseen", where)
-    await file.apply(add("b"))
-    await file.apply(*(add(f"k{n}") for n in range(500)))
-    assert threads == [True, False]
 
 
 async def test_files_are_for_their_owner_only(file: StoredState) -> None:
@@ -797,12 +754,12 @@ async def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
 
 
 async def test_more_graphs_than_may_be_open_take_turns(tmp_path: Path) -> None:
-    store = LadybugGraphs(tmp_path, **LIMITS, at_once=2)
+    store = LadybugGraphs(tmp_path, **LIMITS, max_open=2)
     try:
         for _ in range(2):
             await asyncio.gather(*(store.apply(f"g{n}", (add(f"a{n}"),)) for n in range(4)))
         assert [await store.nodes(f"g{n}") for n in range(4)] == [(node(f"a{n}"),) for n in range(4)]
-        assert len(store._files) == 2  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        assert len(store._open) == 2  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     finally:
         await store.aclose()
 

@@ -17,13 +17,14 @@ from interlock_agents.puntini.graph_store import (
     DeleteEdge,
     DeleteNode,
     Edge,
+    EdgeRef,
     Node,
     NodeRef,
     UpdateEdge,
     UpdateNode,
 )
+from interlock_agents.puntini.graphs.effects import effect_of
 from interlock_agents.puntini.graphs.registry import GraphTools
-from interlock_agents.puntini.graphs.steps import EdgeRef, edge_ref, node_ref, settled
 from tests.support.puntini import opened
 
 REFS = [NodeRef(label=label, key=key) for label in ("Task", "Person") for key in ("a", "b")]
@@ -56,8 +57,8 @@ Graph = tuple[dict[NodeRef, Node], dict[EdgeRef, Edge]]
 def after(graph: Graph, changed: Changed) -> Graph:
     nodes = {ref: node for ref, node in graph[0].items() if node not in changed.nodes_removed}
     edges = {ref: edge for ref, edge in graph[1].items() if edge not in changed.edges_removed}
-    nodes |= {node_ref(node): node for node in (*changed.nodes_added, *changed.nodes_changed)}
-    edges |= {edge_ref(edge): edge for edge in (*changed.edges_added, *changed.edges_changed)}
+    nodes |= {node.ref: node for node in (*changed.nodes_added, *changed.nodes_changed)}
+    edges |= {edge.ref: edge for edge in (*changed.edges_added, *changed.edges_changed)}
     return nodes, edges
 
 
@@ -68,13 +69,13 @@ def test_whatever_steps_changed_their_inverse_takes_it_back(steps: list[list[Cha
     done: list[tuple[Graph, Changed]] = []
     for step in steps:
         try:
-            changed = settled(step, *graph)
+            changed = effect_of(step, *graph)
         except CapabilityError:
             continue
         done.append((graph, changed))
         graph = after(graph, changed)
     for before, changed in reversed(done):
-        graph = after(graph, settled(changed.inverse(), *graph))
+        graph = after(graph, effect_of(changed.inverse(), *graph))
         assert graph == before
 
 

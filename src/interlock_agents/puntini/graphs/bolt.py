@@ -12,25 +12,31 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pydantic import JsonValue
 
-from interlock.errors import (
-    CapabilityError,
-    QueryTimeout,
-    SettingsInvalid,
-    StateConflict,
-    StoreUnavailable,
-    ToolInputInvalid,
-)
+from interlock.errors import CapabilityError, QueryTimeout, SettingsInvalid, StateConflict, StoreUnavailable, ToolInputInvalid
 from interlock.extras import require
-from interlock_agents.puntini.graph_store import AddNode, Change, Changed, Edge, Node, NodeRef, Rows, StoredGraph
-from interlock_agents.puntini.graphs.bolt_values import KEY, edge_of, node_of, shown, sought, stored, unresolved
+from interlock_agents.puntini.graph_store import (
+    AddNode,
+    Change,
+    Changed,
+    Edge,
+    EdgeRef,
+    Node,
+    NodeRef,
+    Rows,
+    StoredGraph,
+    grouped,
+    to_json,
+)
+from interlock_agents.puntini.graphs.bolt_values import condition, edge_of, node_of, plain, stored, unresolved_nodes
 from interlock_agents.puntini.graphs.dialects import prepare
+from interlock_agents.puntini.graphs.effects import Needed, check_limit, effect_of, has, needed_for
 from interlock_agents.puntini.graphs.guard import check_name
-from interlock_agents.puntini.graphs.steps import EdgeRef, Foreseen, at_least_one, edge_ref, foreseen, grouped, has, kept, node_ref, settled
+from interlock_agents.puntini.graphs.tables import KEY
 
 __all__ = ["BoltGraphs", "open_bolt"]
 
 T = TypeVar("T")
-_WRITE_S = 60.0  # for a step
+_WRITE_S = 60.0  # for one transaction that writes
 _CONNECT_S = 5.0
 _GRACE_S = 0.5  # for the server to end a query by itself
 _PAGE = 500
@@ -42,21 +48,22 @@ _DATABASE = re.compile(r"[a-z][a-z0-9.-]{2,62}")
 def open_bolt(
     url: str, *, user: str, password: str, database: str = "{graph}", timeout_s: float, max_rows: int, max_bytes: int
 ) -> BoltGraphs:
-    """Keep graphs on a server. A connection is made when it is first needed.
+    """Store graphs on a server, which is connected to when it is first needed.
 
-    `{graph}` in the name of the database stands for the graph's name, or a digest of one that no database can have. Without it all
-    graphs are one. The databases have to be there.
+    `{graph}` in the name of the database is replaced by the name of the graph, or by a digest if a database cannot have that name.
+    Without it, all graphs share one database. The databases have to exist.
     """
     require("neo4j", extra="neo4j", what="Neo4j's client")
     return BoltGraphs(url, user=user, password=password, database=database, timeout_s=timeout_s, max_rows=max_rows, max_bytes=max_bytes)
 
 
-class _Connected:
-    """The driver of one event loop, which ends with it, and whose turn it is to write."""
+class _Connection:
+    """The driver of one event loop, which is closed with the loop, and a lock for each database that is written to."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
         self.writing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # asyncio.run closes the generators of its event loop that are still suspended.
         self.life = self._live()
 
     async def _live(self) -> AsyncGenerator[None, None]:
@@ -67,17 +74,17 @@ class _Connected:
 
 
 class BoltGraphs:
-    """Keeps graphs in the databases of a server.
+    """Stores graphs in the databases of a server.
 
-    A node has its key as the property `key`. What the server cannot keep as it is (an object, a mixed list, a large number) is a text
-    there, and beside it, as JSON, in `interlock_kept`.
+    The key of a node is its property `key`. A value that the server cannot store (an object, a mixed list, a large number) is a text
+    there, and JSON in `interlock_kept`.
     """
 
     def __init__(self, url: str, *, user: str, password: str, database: str, timeout_s: float, max_rows: int, max_bytes: int) -> None:
-        self._url, self._user, self._password, self._named = url, user, password, database
+        self._url, self._user, self._password, self._database_name = url, user, password, database
         self._timeout_s, self._max_rows, self._max_bytes = timeout_s, max_rows, max_bytes
-        self._connected: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connected] = WeakKeyDictionary()
-        self._unique: set[tuple[str, str]] = set()
+        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connection] = WeakKeyDictionary()
+        self._constrained: set[tuple[str, str]] = set()
 
     async def nodes(
         self,
@@ -89,19 +96,19 @@ class BoltGraphs:
         limit: int = 100,
     ) -> tuple[Node, ...]:
         """Find nodes, ordered by label and key."""
-        most = at_least_one(limit)
-        asked = properties or {}
+        most = check_limit(limit)
+        wanted = properties or {}
         where = [f"n.{KEY} {'IS NOT NULL' if key is None else '= $key'}"]
         values: dict[str, JsonValue] = {} if key is None else {"key": key}
-        for number, (name, value) in enumerate(asked.items()):
-            condition, wanted = sought(f"n.{_quoted(name, 'property')}", f"$p{number}", name, value)
-            where.append(condition)
-            values[f"p{number}"] = wanted
+        for number, (name, value) in enumerate(wanted.items()):
+            test, parameter = condition(f"n.{_quoted(name, 'property')}", f"$p{number}", name, value)
+            where.append(test)
+            values[f"p{number}"] = parameter
         text = (
             f"MATCH (n{_label(label)}) WHERE {' AND '.join(where)} RETURN head(labels(n)) AS label, n.{KEY} AS key, properties(n) AS kept "
             f"ORDER BY label, key"
         )
-        page = most if not asked else max(most, _PAGE)
+        page = most if not wanted else max(most, _PAGE)
 
         async def find(run: Any) -> tuple[Node, ...]:
             found: list[Node] = []
@@ -109,19 +116,19 @@ class BoltGraphs:
             while len(found) < most:
                 rows = await self._bounded(run, f"{text} SKIP {skip} LIMIT {page}", values)
                 nodes = [node_of(label or row[0], row[1], row[2]) for row in rows]
-                found += [node for node in nodes if has(node.properties, asked)]
+                found += [node for node in nodes if has(node.properties, wanted)]
                 skip += page
                 if len(rows) < page:
                     break
             return tuple(sorted(found[:most], key=lambda node: (node.label, node.key)))
 
-        return await self._reading(graph, find)
+        return await self._in_reading(graph, find)
 
     async def edges(
         self, graph: str, *, start: NodeRef | None = None, end: NodeRef | None = None, relationship: str | None = None, limit: int = 100
     ) -> tuple[Edge, ...]:
         """Find edges, ordered by start, relationship and end."""
-        most = at_least_one(limit)
+        most = check_limit(limit)
         where = [f"a.{KEY} {'= $a' if start else 'IS NOT NULL'}", f"b.{KEY} {'= $b' if end else 'IS NOT NULL'}"]
         values: dict[str, JsonValue] = {name: ref.key for name, ref in (("a", start), ("b", end)) if ref}
         of = f":{_quoted(relationship, 'relationship')}" if relationship is not None else ""
@@ -138,78 +145,77 @@ class BoltGraphs:
                 edge_of((start.label if start else la, ka), name, (end.label if end else lb, kb), properties)
                 for la, ka, name, properties, lb, kb in rows
             ]
-            return tuple(sorted(found, key=edge_ref))
+            return tuple(sorted(found, key=lambda edge: edge.ref))
 
-        return await self._reading(graph, find)
+        return await self._in_reading(graph, find)
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
-        """Ask in Cypher what only reads. The guard is what makes that so: not every server's reading sessions only read."""
-        asked = prepare(text, dialect="neo4j")
-        most = self._limited(limit)
+        """Run a read-only Cypher query. Only the guard ensures that it does not write: some servers write in reading sessions."""
+        prepared, most = prepare(text, dialect="neo4j"), min(check_limit(limit), self._max_rows)
 
         async def find(run: Any) -> Rows:
-            columns, records, more = await self._some(run, asked.text, parameters, most)
-            missing = unresolved(records)
+            columns, records, more = await self._some(run, prepared.text, parameters, most)
+            missing = set(unresolved_nodes(records))
             known: dict[str, tuple[str, str]] = {}
             if missing:
                 ends = f"MATCH (n) WHERE elementId(n) IN $ids RETURN elementId(n), head(labels(n)), n.{KEY}"
                 rows = await self._bounded(run, ends, {"ids": cast("JsonValue", sorted(missing))})
                 known = {identity: (label, key) for identity, label, key in rows}
-            return Rows(columns=columns, rows=tuple(tuple(shown(value, known) for value in row) for row in records), more=more)
+            return Rows(columns=columns, rows=tuple(tuple(plain(value, known) for value in row) for row in records), more=more)
 
-        return await self._reading(graph, find)
+        return await self._in_reading(graph, find)
 
     async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
-        """Tell what these changes would come to. Nothing is written."""
-        seen = foreseen(changes)
+        """Return what these changes would change. Nothing is written."""
+        needed = needed_for(changes)
 
         async def find(run: Any) -> Changed:
-            return settled(changes, *await self._before(run, seen, holds=False))
+            return effect_of(changes, *await self._before(run, needed, locks=False))
 
-        return await self._reading(graph, find)
+        return await self._in_reading(graph, find)
 
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
-        """Make these changes in their order, all or none."""
-        seen = foreseen(changes)
+        """Apply these changes in order, all or none."""
+        needed = needed_for(changes)
         database = self._database(graph)
-        connected = await self._here()
-        lock = connected.writing.setdefault(database, asyncio.Lock())
+        connection = await self._connection()
+        lock = connection.writing.setdefault(database, asyncio.Lock())
         try:
             async with lock, asyncio.timeout(_WRITE_S):
-                await self._constrain(connected, database, {change.node.label for change in changes if isinstance(change, AddNode)})
-                async with _transaction(connected, database, timeout=_WRITE_S, writes=True) as run:
-                    changed = settled(changes, *await self._before(run, seen))
-                    await self._keep(run, changed)
+                await self._constrain(connection, database, {change.node.label for change in changes if isinstance(change, AddNode)})
+                async with _transaction(connection, database, timeout=_WRITE_S, writes=True) as run:
+                    changed = effect_of(changes, *await self._before(run, needed))
+                    await self._write(run, changed)
         except TimeoutError as error:
-            raise StoreUnavailable("The graph server does not finish the change in time.") from error
+            raise StoreUnavailable("The graph server did not finish the change in time.") from error
         except CapabilityError:
             raise
         except Exception as error:
-            raise self._typed(error, writes=True) from error
+            raise self._error(error, writes=True) from error
         return changed
 
     async def graphs(self) -> tuple[StoredGraph, ...]:
-        """Refuse to list: which databases there are is the server's to say."""
+        """Raise StoreUnavailable: only the server can list its databases."""
         raise StoreUnavailable("These graphs are databases of a server. List them there.")
 
     async def delete(self, graph: str) -> None:
-        """Refuse to delete: all sessions may work on one database."""
+        """Raise StoreUnavailable: all sessions may share one database."""
         raise StoreUnavailable(f"Graph '{graph:.100}' is database '{self._database(graph)}' of a server. Delete it there.")
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
-        connected = self._connected.pop(asyncio.get_running_loop(), None)
-        if connected is not None:
-            await connected.life.aclose()
+        connection = self._connections.pop(asyncio.get_running_loop(), None)
+        if connection is not None:
+            await connection.life.aclose()
 
-    # What is read.
+    # Reading.
 
-    async def _reading(self, graph: str, find: Callable[[Any], Awaitable[T]]) -> T:
-        connected = await self._here()
+    async def _in_reading(self, graph: str, find: Callable[[Any], Awaitable[T]]) -> T:
+        connection = await self._connection()
         try:
             async with (
                 asyncio.timeout(self._timeout_s + _GRACE_S),
-                _transaction(connected, self._database(graph), timeout=self._timeout_s, writes=False) as run,
+                _transaction(connection, self._database(graph), timeout=self._timeout_s, writes=False) as run,
             ):
                 return await find(run)
         except TimeoutError as error:
@@ -217,7 +223,7 @@ class BoltGraphs:
         except CapabilityError:
             raise
         except Exception as error:
-            raise self._typed(error, writes=False) from error
+            raise self._error(error, writes=False) from error
 
     async def _some(self, run: Any, text: str, parameters: Mapping[str, JsonValue], most: int) -> tuple[tuple[str, ...], list[Any], bool]:
         result = await run(text, parameters)
@@ -225,7 +231,7 @@ class BoltGraphs:
         size = 0
         async for record in result:
             values = record.values()
-            size += len(kept(shown(values, {})).encode())
+            size += len(to_json(plain(values, {})).encode())
             if len(records) >= most or size > self._max_bytes:
                 return tuple(result.keys()), records, True
             records.append(values)
@@ -234,39 +240,39 @@ class BoltGraphs:
     async def _bounded(self, run: Any, text: str, parameters: Mapping[str, JsonValue]) -> list[Any]:
         _, rows, more = await self._some(run, text, parameters, 2**31)
         if more:
-            raise QueryTimeout(f"What was asked for has more than {self._max_bytes:,} bytes: ask for less.")
+            raise QueryTimeout(f"The result has more than {self._max_bytes:,} bytes: ask for less.")
         return rows
 
-    async def _before(self, run: Any, seen: Foreseen, *, holds: bool = True) -> tuple[dict[NodeRef, Node], dict[EdgeRef, Edge]]:
-        """Read all that a step is about; where it `holds` them, keep others from changing the nodes until it has ended."""
+    async def _before(self, run: Any, needed: Needed, *, locks: bool = True) -> tuple[dict[NodeRef, Node], dict[EdgeRef, Edge]]:
+        """Read what changes need. If it `locks` the nodes, no other transaction can change them until this one has ended."""
         nodes: dict[NodeRef, Node] = {}
-        for label, keys in grouped((ref.label, ref.key) for ref in seen.nodes).items():
-            held = f"SET n.{KEY} = n.{KEY} " if holds else ""
-            text = f"UNWIND $rows AS k MATCH (n{_label(label)} {{{KEY}: k}}) {held}RETURN k, properties(n)"
+        for label, keys in grouped((ref.label, ref.key) for ref in needed.nodes).items():
+            lock = f"SET n.{KEY} = n.{KEY} " if locks else ""
+            text = f"UNWIND $rows AS k MATCH (n{_label(label)} {{{KEY}: k}}) {lock}RETURN k, properties(n)"
             async for key, properties in _each(run, text, keys):
                 node = node_of(label, key, properties)
-                nodes[node_ref(node)] = node
+                nodes[node.ref] = node
         edges: dict[EdgeRef, Edge] = {}
         for (name, start, end), pairs in grouped(
-            ((ref.relationship, ref.start[0], ref.end[0]), {"a": ref.start[1], "b": ref.end[1]}) for ref in seen.edges
+            ((ref.relationship, ref.start.label, ref.end.label), {"a": ref.start.key, "b": ref.end.key}) for ref in needed.edges
         ).items():
             text = f"UNWIND $rows AS r {_pattern(name, start, end)} RETURN r.a, properties(e), r.b"
             async for a, properties, b in _each(run, text, pairs):
                 edge = edge_of((start, a), name, (end, b), properties)
-                edges[edge_ref(edge)] = edge
-        for label, keys in grouped((ref.label, ref.key) for ref in seen.around if ref in nodes).items():
+                edges[edge.ref] = edge
+        for label, keys in grouped((ref.label, ref.key) for ref in needed.around if ref in nodes).items():
             for arrow in (("-", "->"), ("<-", "-")):
                 pattern = f"(n{_label(label)} {{{KEY}: k}}){arrow[0]}[e]{arrow[1]}(m)"
                 text = f"UNWIND $rows AS k MATCH {pattern} RETURN k, type(e), properties(e), head(labels(m)), m.{KEY}"
                 async for key, name, properties, other, other_key in _each(run, text, keys):
                     ends = ((label, key), (other, str(other_key)))
                     edge = edge_of(ends[arrow[0] == "<-"], name, ends[arrow[0] == "-"], properties)
-                    edges[edge_ref(edge)] = edge
+                    edges[edge.ref] = edge
         return nodes, edges
 
-    # What is written.
+    # Writing.
 
-    async def _keep(self, run: Any, changed: Changed) -> None:
+    async def _write(self, run: Any, changed: Changed) -> None:
         writes: list[tuple[str, list[Any]]] = []
         for (name, start, end), some in _by_kind(changed.edges_removed).items():
             writes.append((f"{_pattern(name, start, end)} DELETE e", some))
@@ -285,35 +291,35 @@ class BoltGraphs:
             async for _ in _each(run, f"UNWIND $rows AS r {text}", rows):
                 pass
 
-    async def _constrain(self, connected: _Connected, database: str, labels: set[str]) -> None:
-        """Make keys unique, so that two processes cannot add one node twice; and found by an index."""
+    async def _constrain(self, connection: _Connection, database: str, labels: set[str]) -> None:
+        """Create a constraint that makes keys unique, so that two processes cannot add the same node. It is also an index."""
         from neo4j.exceptions import ClientError  # noqa: PLC0415 - an extra
 
         for label in sorted(labels):
-            if (database, label) in self._unique:
+            if (database, label) in self._constrained:
                 continue
-            async with connected.driver.session(database=database) as session:
+            async with connection.driver.session(database=database) as session:
                 try:
                     made = await session.run(f"CREATE CONSTRAINT IF NOT EXISTS FOR (n{_label(label)}) REQUIRE n.{KEY} IS UNIQUE")
                     await made.consume()
                 except ClientError as error:
                     if not str(error.code).startswith(("Neo.ClientError.Schema", "Neo.ClientError.Statement")):
-                        raise  # a server that has no such thing, or nodes without it, is no reason to do nothing
-            self._unique.add((database, label))
+                        raise  # the server has no constraints, or existing nodes violate this one: write without it
+            self._constrained.add((database, label))
 
     # The server.
 
     def _database(self, graph: str) -> str:
         plain = graph if _DATABASE.fullmatch(graph) else f"g{hashlib.sha256(graph.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
-        return self._named.replace("{graph}", plain)
+        return self._database_name.replace("{graph}", plain)
 
-    async def _here(self) -> _Connected:
+    async def _connection(self) -> _Connection:
         loop = asyncio.get_running_loop()
-        connected = self._connected.get(loop)
-        if connected is None:
-            connected = self._connected[loop] = _Connected(self._driver())
-            await anext(connected.life)
-        return connected
+        connection = self._connections.get(loop)
+        if connection is None:
+            connection = self._connections[loop] = _Connection(self._driver())
+            await anext(connection.life)
+        return connection
 
     def _driver(self) -> Any:
         from neo4j import AsyncGraphDatabase  # noqa: PLC0415 - an extra
@@ -330,36 +336,33 @@ class BoltGraphs:
                 user_agent="interlock",
             )
         except (ConfigurationError, ValueError) as error:
-            raise SettingsInvalid("The address of the graph server is none.") from error
+            raise SettingsInvalid("The address of the graph server is not valid.") from error
 
-    def _typed(self, error: Exception, *, writes: bool) -> CapabilityError:
+    def _error(self, error: Exception, *, writes: bool) -> CapabilityError:
         from neo4j import exceptions as failed  # noqa: PLC0415 - an extra
 
         code = str(getattr(error, "code", None) or "")
         if "TransactionTimedOut" in code or "OutOfMemory" in code or "MemoryPool" in code:
             return QueryTimeout(f"The query took longer than {self._timeout_s:g} seconds, or too much memory: ask for less.")
         if isinstance(error, failed.AuthError) or code.startswith("Neo.ClientError.Security"):
-            return StoreUnavailable("The graph server does not take the name and password that are set.")
+            return StoreUnavailable("The graph server rejects the configured user and password.")
         if "Database.DatabaseNotFound" in code:
-            return StoreUnavailable("The graph server has no database for this graph: make it, or name another one.")
+            return StoreUnavailable("The graph server has no database for this graph: create it, or configure another one.")
         if isinstance(error, (failed.TransientError, failed.ConstraintError)):
-            return StateConflict("Somebody else changes the graph at the same time.")
+            return StateConflict("Another transaction changes the graph at the same time.")
         if isinstance(error, (failed.DriverError, OSError)):
             return StoreUnavailable("The graph server cannot be reached.")
         if isinstance(error, failed.ClientError) or (isinstance(error, failed.Neo4jError) and not writes):
-            return ToolInputInvalid(f"The graph server does not take this: {' '.join(str(error.message).split())[:_MAX_REASON]}")
+            return ToolInputInvalid(f"The graph server rejects this: {' '.join(str(error.message).split())[:_MAX_REASON]}")
         if isinstance(error, (ValueError, TypeError, OverflowError)):
-            return ToolInputInvalid("The graph server does not take one of the values.")
-        return StoreUnavailable("The graph server fails.")
-
-    def _limited(self, limit: int) -> int:
-        return min(at_least_one(limit), self._max_rows)
+            return ToolInputInvalid("The graph server rejects one of the values.")
+        return StoreUnavailable("The graph server failed.")
 
 
 @asynccontextmanager
-async def _transaction(connected: _Connected, database: str, *, timeout: float, writes: bool) -> AsyncGenerator[Any, None]:  # noqa: ASYNC109 - the server's
-    """Run statements in a transaction. It is committed if it writes and nothing fails; what is left in the middle is dropped."""
-    async with connected.driver.session(database=database, default_access_mode="WRITE" if writes else "READ") as session:
+async def _transaction(connection: _Connection, database: str, *, timeout: float, writes: bool) -> AsyncGenerator[Any, None]:  # noqa: ASYNC109 - the server's
+    """Run statements in a transaction. It is committed if it writes and nothing fails, and otherwise rolled back."""
+    async with connection.driver.session(database=database, default_access_mode="WRITE" if writes else "READ") as session:
         transaction = await session.begin_transaction(timeout=timeout)
         try:
             yield transaction.run

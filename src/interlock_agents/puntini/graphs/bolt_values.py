@@ -1,115 +1,105 @@
-"""What a server that speaks Bolt keeps of a property, and what it gives for nodes, edges and paths."""
+"""How a Bolt server stores properties, and the nodes, edges and paths of its results as plain data."""
 
 from __future__ import annotations
 
 import base64
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from pydantic import JsonValue
 
-from interlock_agents.puntini.graph_store import Edge, Node, NodeRef
-from interlock_agents.puntini.graphs.steps import kept, read
-from interlock_agents.puntini.graphs.tables import KEPT, KEY, kind_of
+from interlock_agents.puntini.graph_store import Edge, Node, NodeRef, to_json
+from interlock_agents.puntini.graphs.tables import KEPT, KEY, column_type
 
-__all__ = ["KEPT", "KEY", "edge_of", "node_of", "shown", "sought", "stored", "unresolved"]
+__all__ = ["condition", "edge_of", "node_of", "plain", "stored", "unresolved_nodes"]
 
-_OURS = {KEY, KEPT}
+_OWN = {KEY, KEPT}
 _INT64 = 2**63
 
 
 def stored(properties: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Write properties as the server can keep them."""
-    beside = {name: value for name, value in properties.items() if name in _OURS or not _is_plain(value)}
-    found = {name: value if _is_plain(value) else kept(value) for name, value in properties.items() if name not in _OURS}
-    return {**found, KEPT: kept(beside)} if beside else found
+    """Return properties as the server can store them: a value of another type as JSON text, and once more in `interlock_kept`."""
+    kept = {name: value for name, value in properties.items() if name in _OWN or not _is_storable(value)}
+    found = {name: value if _is_storable(value) else to_json(value) for name, value in properties.items() if name not in _OWN}
+    return {**found, KEPT: to_json(kept)} if kept else found
 
 
-def sought(place: str, parameter: str, name: str, value: JsonValue) -> tuple[str, JsonValue]:
-    """Return a condition that holds at least where a property has a value, and the parameter for it."""
-    if name in _OURS:
+def condition(place: str, parameter: str, name: str, value: JsonValue) -> tuple[str, JsonValue]:
+    """Return a condition that is true at least if a property has a value, and its parameter."""
+    if name in _OWN:
         return "true", None
     if value is None:
         return f"{place} IS NULL", None
-    return f"{place} = {parameter}", value if _is_plain(value) else kept(value)
+    return f"{place} = {parameter}", value if _is_storable(value) else to_json(value)
 
 
 def node_of(label: str, key: str, properties: Mapping[str, Any]) -> Node:
-    """Make a node of what the server has of it."""
+    """Return the node that the server stores like this."""
     return Node(label=label, key=key, properties=_read(properties))
 
 
 def edge_of(start: tuple[str, str], name: str, end: tuple[str, str], properties: Mapping[str, Any]) -> Edge:
-    """Make an edge of what the server has of it."""
+    """Return the edge that the server stores like this."""
     ends = [NodeRef(label=label, key=key) for label, key in (start, end)]
     return Edge(start=ends[0], end=ends[1], relationship=name, properties=_read(properties))
 
 
-def unresolved(rows: list[Any]) -> set[str]:
-    """Find the nodes that edges in a result lead to, of which the server has said no more than who they are."""
+def unresolved_nodes(value: Any) -> Iterator[str]:
+    """Yield the ids of nodes at the ends of edges of which the server has returned nothing else."""
     from neo4j.graph import Path, Relationship  # noqa: PLC0415 - an extra
 
-    found: set[str] = set()
-
-    def seek(value: Any) -> None:
-        if isinstance(value, Relationship):
-            found.update(node.element_id for node in value.nodes if node is not None and not node.labels)
-        elif isinstance(value, Path):
-            seek(list(value.relationships))
-        elif isinstance(value, dict):
-            seek(list(cast("dict[str, Any]", value).values()))
-        elif isinstance(value, (list, tuple)):
-            for item in cast("list[Any]", value):
-                seek(item)
-
-    seek(rows)
-    return found
+    if isinstance(value, Relationship):
+        yield from (node.element_id for node in value.nodes if node is not None and not node.labels)
+    elif isinstance(value, Path | dict | list | tuple):
+        items = value.relationships if isinstance(value, Path) else cast("Any", value)
+        for item in items.values() if isinstance(value, dict) else items:
+            yield from unresolved_nodes(item)
 
 
-def shown(value: Any, known: Mapping[str, tuple[str, str]]) -> JsonValue:
-    """Make JSON data of a value: a node, an edge and a path are objects, a time is a text."""
+def plain(value: Any, known: Mapping[str, tuple[str, str]]) -> JsonValue:
+    """Convert a value to JSON data: nodes, edges and paths are objects, times are texts. `known` has the labels and keys of nodes by id."""
     from neo4j.graph import Node as Found  # noqa: PLC0415 - an extra
     from neo4j.graph import Path, Relationship  # noqa: PLC0415
 
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, int):
-        return value if -_INT64 <= value < _INT64 else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Found):
-        return {**_end(value, known), "properties": _read(dict(value.items()))}
-    if isinstance(value, Relationship):
-        start, end = (_end(node, known) for node in value.nodes)
-        return {"start": start, "relationship": value.type, "end": end, "properties": _read(dict(value.items()))}
-    if isinstance(value, Path):
-        return {"nodes": [shown(node, known) for node in value.nodes], "edges": [shown(edge, known) for edge in value.relationships]}
-    if isinstance(value, dict):
-        return {str(name): shown(item, known) for name, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [shown(item, known) for item in cast("list[Any]", value)]
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
-    return value.iso_format() if hasattr(value, "iso_format") else str(value)
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return value if -_INT64 <= value < _INT64 else str(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case Found():
+            return {**_end(value, known), "properties": _read(dict(value.items()))}
+        case Relationship():
+            start, end = (_end(node, known) for node in value.nodes)
+            return {"start": start, "relationship": value.type, "end": end, "properties": _read(dict(value.items()))}
+        case Path():
+            return {"nodes": [plain(node, known) for node in value.nodes], "edges": [plain(edge, known) for edge in value.relationships]}
+        case dict():
+            return {str(name): plain(item, known) for name, item in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [plain(item, known) for item in cast("list[Any]", value)]
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode()
+        case _:
+            return value.iso_format() if hasattr(value, "iso_format") else str(value)
 
 
 def _end(node: Any, known: Mapping[str, tuple[str, str]]) -> dict[str, JsonValue]:
     if node is None:
         return {"label": None, "key": None}
     label, key = known.get(node.element_id) or (next(iter(sorted(node.labels)), None), node.get(KEY))
-    return {"label": label, "key": shown(key, {})}
+    return {"label": label, "key": plain(key, {})}
 
 
 def _read(properties: Mapping[str, Any]) -> dict[str, JsonValue]:
-    found = {name: shown(value, {}) for name, value in properties.items() if name not in _OURS and value is not None}
-    beside = cast("dict[str, JsonValue]", read(properties[KEPT])) if isinstance(properties.get(KEPT), str) else {}
-    for name, value in beside.items():
-        if name in _OURS or found.get(name) == kept(value):
-            found[name] = value
-    return found
+    found = {name: plain(value, {}) for name, value in properties.items() if name not in _OWN and value is not None}
+    kept: dict[str, JsonValue] = json.loads(properties[KEPT]) if isinstance(properties.get(KEPT), str) else {}
+    return found | {name: value for name, value in kept.items() if name in _OWN or found.get(name) == to_json(value)}
 
 
-def _is_plain(value: JsonValue) -> bool:
-    """Tell whether the server keeps a value as it is: a text, a number, true or false, or a list of one kind of these."""
-    return isinstance(value, str) or kind_of(value) != "STRING"
+def _is_storable(value: JsonValue) -> bool:
+    """Return whether the server stores a value as it is: a text, number or boolean, or a list of one of these types."""
+    return isinstance(value, str) or column_type(value) != "STRING"

@@ -1,7 +1,7 @@
-"""Run statements on a ladybug file: the program of the process that has it open.
+"""The program of the child process that has a ladybug file open and runs statements on it.
 
-Ladybug's own limits leave gaps: one call of `range` runs for minutes, takes gigabytes that are not in the buffer pool, and cannot be
-interrupted. A process can be given a hard limit, can be killed, and takes nothing down with it; what was committed is in the file.
+Ladybug's own limits have gaps: one call of `range` can run for minutes, take gigabytes outside of the buffer pool, and ignore interrupts.
+A process can have hard limits and can be killed. Committed transactions are in the file.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["begin"]
 
 _MIB = 1024 * 1024
 _TABLES = "CALL show_tables() RETURN *"
-_PLANS = 256  # statements that a connection keeps the plans of
+_MAX_PLANS = 256  # plans of statements that a connection caches
 
 
 def begin(file: str, given: dict[str, Any]) -> _File:
-    """Open the file unless it is damaged, and give up the right to more memory than ladybug has set aside, and a little besides."""
+    """Open the file unless it is damaged, and limit the memory to what ladybug has reserved and `extra_mib`."""
     checksums = Checksums(Path(file))
     checksums.lock()
     checksums.check()
@@ -30,7 +30,7 @@ def begin(file: str, given: dict[str, Any]) -> _File:
     connection = _connected(database)
     with connection.execute(_TABLES) as tables:
         checksums.opened(tables.get_num_tuples())
-    bound_memory(used_memory() + given["besides_mib"] * _MIB)
+    bound_memory(used_memory() + given["extra_mib"] * _MIB)
     return _File(database, connection, checksums, log_bytes=given["log_bytes"])
 
 
@@ -42,14 +42,14 @@ def _database(file: str, given: dict[str, Any], checksums: Checksums) -> Any:
     try:
         return ladybug.Database(file, **options)
     except RuntimeError as error:
-        # ladybug refuses a log whose last entry is torn, as a process leaves it that is killed in the middle of a commit.
+        # ladybug refuses a log with an incomplete last entry. A process that is killed during a commit leaves such a log.
         if "wal" not in str(error).lower() or "Could not set lock" in str(error) or not checksums.drop_tail():
             raise
     return ladybug.Database(file, **options)
 
 
 def _connected(database: Any) -> Any:
-    import ladybug  # noqa: PLC0415 - likewise
+    import ladybug  # noqa: PLC0415 - see above
 
     connection: Any = ladybug.Connection(database)
     connection.execute("CALL force_checkpoint_on_close=false").close()
@@ -57,36 +57,32 @@ def _connected(database: Any) -> Any:
 
 
 class _File:
-    """Runs statements, as many as come in one request, up to the first that fails."""
+    """An open file. It runs the statements of a request in order, up to the first that fails."""
 
     def __init__(self, database: Any, connection: Any, checksums: Checksums, *, log_bytes: int) -> None:
         self.hello: dict[str, Any] = {}
         self._database, self._connection, self._checksums = database, connection, checksums
         self._log_bytes, self._timeout_ms = log_bytes, 0
-        self._is_changing = False  # whether a transaction has begun that goes on in the next request
+        self._is_writing = False  # whether a transaction continues in the next request
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run statements in their order, and no further than the `first` where one of those finds something.
-
-        The last of them commits, where the request says so, and is then seen through.
-        """
-        first, rest = request["statements"][: request["first"]], request["statements"][request["first"] :]
+        """Run statements. If the request commits, its last statement is not interrupted when the parent process ends."""
+        *statements, last = request["statements"]
         try:
             self._limit(request["timeout_ms"])
-            if not self._is_changing and self._checksums.log_size() > self._log_bytes:
+            if not self._is_writing and self._checksums.log_size() > self._log_bytes:
                 self._merge()
-            self._is_changing = not request["commits"] and any(statement[0] == "BEGIN TRANSACTION" for statement in rest)
-            results = [self._run(*statement) for statement in first]
-            if rest and not any(rows for _, rows, _ in results):
-                results += [self._run(*statement) for statement in rest[:-1]]
-                with FINISHING if request["commits"] else contextlib.nullcontext():
-                    results.append(self._run(*rest[-1]))
-                    if request["commits"]:
-                        self._checksums.committed()
+            is_writing = self._is_writing or any(text == "BEGIN TRANSACTION" for text, *_ in statements)
+            self._is_writing = is_writing and not request["commits"]
+            results = [self._run(*statement) for statement in statements]
+            with FINISHING if request["commits"] else contextlib.nullcontext():
+                results.append(self._run(*last))
+                if request["commits"]:
+                    self._checksums.committed()
         except Exception as error:  # noqa: BLE001 - ladybug raises Python's own errors
-            self._replan(0)
+            self._forget_plans(0)
             return failed(error)
-        self._replan(_PLANS)
+        self._forget_plans(_MAX_PLANS)
         return {"results": results}
 
     def close(self) -> None:
@@ -109,7 +105,7 @@ class _File:
             self._timeout_ms = timeout_ms
 
     def _run(self, text: str, values: dict[str, Any], most_rows: int | None = None, most_bytes: int | None = None) -> list[Any]:
-        """Run a statement and take as many rows as are wanted and fit; the last part says that there are others."""
+        """Run a statement. Return its columns, its rows up to the limits, and whether there are more."""
         with self._connection.execute(text, values) as result:
             rows: list[Any] = []
             size = 0
@@ -124,10 +120,10 @@ class _File:
                 rows.append(row)
             return [result.get_column_names(), rows, False]
 
-    def _replan(self, most: int) -> None:
-        """Forget the plans of earlier statements when there are more, or when one failed.
+    def _forget_plans(self, most: int) -> None:
+        """Clear the cache of plans if it has more than this many.
 
-        A connection keeps them all, and every query is one more; one that failed would fail again when the graph has what it lacked.
+        A connection caches the plan of every query without a limit. A failed plan would fail again when the graph has what it lacked.
         """
         plans = getattr(self._connection, "_pybind_implicit_prepared_cache", None)
         if plans and len(plans) > most:

@@ -29,7 +29,6 @@ from interlock_agents.puntini.graphs.conditions import (
 )
 from interlock_agents.puntini.graphs.guard import check_name
 from interlock_agents.puntini.graphs.lookup import MAX_NODES, did_you_mean, find_node, find_nodes
-from interlock_agents.puntini.graphs.steps import node_ref
 
 __all__ = ["Key", "Near", "Question", "ask"]
 
@@ -111,7 +110,7 @@ async def _named_of(store: GraphStore, graph: str, node: Node, name: str) -> str
     if value_of(node, name) is not None:
         return ""
     edges = await _edges(store, graph, node, Near(node=node.key))
-    ends = [edge.end if edge.start == node_ref(node) else edge.start for edge in edges]
+    ends = [edge.end if edge.start == node.ref else edge.start for edge in edges]
     labels = {name.casefold(), name.casefold().removesuffix("s"), f"{name.casefold().removesuffix('ies')}y"}
     return ", ".join(sorted({ref.key for ref in ends if ref.label.casefold() in labels}))
 
@@ -154,7 +153,7 @@ def _speaks_of(edge: Edge, word: str) -> bool:
 
 async def _between(store: GraphStore, graph: str, node: Node, other: Node, question: Question) -> str:
     near = question.near or Near(node=other.key)
-    ends = {node_ref(node), node_ref(other)}
+    ends = {node.ref, other.ref}
     edges = [edge for edge in await _edges(store, graph, node, Near(node=node.key)) if {edge.start, edge.end} == ends]
     wanted = [edge for edge in await _edges(store, graph, other, near) if edge in edges]
     if question.wants != "yes_no":
@@ -173,8 +172,8 @@ async def _between(store: GraphStore, graph: str, node: Node, other: Node, quest
 async def _indirectly(store: GraphStore, graph: str, node: Node, other: Node, *, no: str = "") -> str:
     """Tell by which other nodes two are connected that have no edge between them."""
     edges = await store.edges(graph, limit=MAX_NODES)
-    ways: dict[NodeRef, list[Edge]] = {node_ref(node): []}
-    reached = [node_ref(node)]
+    ways: dict[NodeRef, list[Edge]] = {node.ref: []}
+    reached = [node.ref]
     for ref in reached:
         for edge in edges:
             end = edge.end if edge.start == ref else edge.start if edge.end == ref else ref
@@ -182,8 +181,8 @@ async def _indirectly(store: GraphStore, graph: str, node: Node, other: Node, *,
                 ways[end] = [*ways[ref], edge]
                 reached.append(end)
     both = f"{node.key} and {other.key}"
-    if node_ref(other) in ways:
-        return f"{both} are not connected directly, but by others:\n" + "\n".join(map(_edge, ways[node_ref(other)]))
+    if other.ref in ways:
+        return f"{both} are not connected directly, but by others:\n" + "\n".join(map(_edge, ways[other.ref]))
     return f"{both} are not connected directly." if len(edges) >= MAX_NODES else f"{no}{both} are not connected to each other."
 
 
@@ -224,7 +223,7 @@ async def _fitting(store: GraphStore, graph: str, question: Question, nodes: Seq
     for one in question.where:
         if one.test == "unconnected":
             ends = await _connected(store, graph, str(one.value))
-            fitting = [node for node in fitting if node_ref(node) not in ends]
+            fitting = [node for node in fitting if node.ref not in ends]
     if not fitting and question.wants == "nodes" and question.label is not None and question.near is None and not question.where:
         names = {question.label.casefold(), f"{question.label}s".casefold()}
         fitting = [node for node in await store.nodes(graph, limit=MAX_NODES) if node.key.casefold() in names]
@@ -264,7 +263,7 @@ async def _instead(store: GraphStore, graph: str, question: Question) -> JsonVal
     if elsewhere:
         return _property(node, min(elsewhere), is_one=True)
     ends = [
-        (edge.end if edge.start == node_ref(node) else edge.start).key
+        (edge.end if edge.start == node.ref else edge.start).key
         for near in (
             Near(node=node.key, relationship=f"{question.label}_OF".upper(), direction="to"),
             Near(node=node.key, relationship=f"{question.label}S_WITH".upper()),
@@ -303,17 +302,17 @@ async def _nodes(store: GraphStore, graph: str, question: Question) -> Sequence[
         return nodes
     node = await find_node(store, graph, near.node)
     edges = await _edges(store, graph, node, near)
-    ends = {edge.end if edge.start == node_ref(node) else edge.start for edge in edges}
+    ends = {edge.end if edge.start == node.ref else edge.start for edge in edges}
     known: dict[NodeRef, Node] = {}
     for ref in sorted(ends, key=lambda ref: (ref.label, ref.key)):
         if question.label in {None, ref.label}:
-            known |= {node_ref(found): found for found in await store.nodes(graph, label=ref.label, key=ref.key, limit=1)}
+            known |= {found.ref: found for found in await store.nodes(graph, label=ref.label, key=ref.key, limit=1)}
     return list(known.values())
 
 
 async def _edges(store: GraphStore, graph: str, node: Node, near: Near) -> list[Edge]:
     """Return the edges of a node that lead the way that is asked for."""
-    ref, found = node_ref(node), list[Edge]()
+    ref, found = node.ref, list[Edge]()
     for relationship in _PART_OF if near.relationship in _PART_OF else (near.relationship,):
         if near.direction in {"from", "any"}:
             found += await store.edges(graph, start=ref, relationship=relationship, limit=MAX_NODES)

@@ -31,7 +31,6 @@ from interlock_agents.puntini.graphs.conditions import Arguments, Name
 from interlock_agents.puntini.graphs.guard import check_name
 from interlock_agents.puntini.graphs.lookup import MAX_NODES, find_node, missing
 from interlock_agents.puntini.graphs.questions import Key, Question, ask
-from interlock_agents.puntini.graphs.steps import node_ref
 from interlock_agents.puntini.graphs.writes import changes_of, is_writing
 from interlock_agents.puntini.tool_registry import GraphToolResult
 
@@ -141,7 +140,7 @@ async def _update_props(store: GraphStore, graph: str, wanted: _UpdateProps) -> 
         node = await find_node(store, graph, wanted.target)
         if "key" in properties:
             return await _renamed(store, graph, node, properties)
-        return await _applied(store, graph, UpdateNode(ref=node_ref(node), properties=properties))
+        return await _applied(store, graph, UpdateNode(ref=node.ref, properties=properties))
     start, end = await _ends(store, graph, wanted.target)
     change = UpdateEdge(start=start, end=end, relationship=check_name(wanted.target.relationship, "relationship"), properties=properties)
     return await _applied(store, graph, change)
@@ -152,7 +151,7 @@ async def _renamed(store: GraphStore, graph: str, node: Node, properties: Mappin
     key = properties["key"]
     if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
         raise ToolInputInvalid(f"The key of a node is a text of 1 to {_LONGEST_KEY} characters.")
-    old, new = node_ref(node), NodeRef(label=node.label, key=key)
+    old, new = node.ref, NodeRef(label=node.label, key=key)
     if await store.nodes(graph, label=node.label, key=key, limit=1):
         raise ToolInputInvalid(f"There is a {node.label} '{key[:100]}' already.")
     edges = [*await store.edges(graph, start=old, limit=MAX_NODES), *await store.edges(graph, end=old, limit=MAX_NODES)]
@@ -316,7 +315,7 @@ async def _ends(store: GraphStore, graph: str, edge: _EdgeMatch) -> tuple[NodeRe
 
 
 async def _ref(store: GraphStore, graph: str, text: str) -> NodeRef:
-    return node_ref(await find_node(store, graph, text))
+    return (await find_node(store, graph, text)).ref
 
 
 def _tool(name: str, arguments: type[Arguments]) -> Tool:
