@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from pydantic import JsonValue
 
 from interlock_agents.puntini.calls import Call, Clause, add_edge, add_node, delete_edge, set_properties
 from interlock_agents.puntini.creating import With, new_nodes, read_pair, with_parts
 from interlock_agents.puntini.graph_store import is_same
-from interlock_agents.puntini.inquiries import INQUIRIES, KINDS
-from interlock_agents.puntini.patterns import Pattern, Reader, patterns, reject
+from interlock_agents.puntini.inquiries import ACTIONS, READERS
+from interlock_agents.puntini.patterns import Reader, load_patterns, reject
 from interlock_agents.puntini.relations import (
     ASSIGNED,
     CONNECTED,
@@ -32,6 +33,7 @@ from interlock_agents.puntini.terms import (
     read_property,
     read_relationship,
     read_value,
+    singular,
     upper_snake_case,
 )
 from interlock_agents.puntini.vocabulary import PEOPLE, PROPERTIES, STATES, VERBS
@@ -152,7 +154,7 @@ def _rename(context: Context, *, node: Ref, name: str) -> Clause:
 def _clear(_: Context, *, nodes: Sequence[Ref], name: str) -> Clause:
     if name == "key":
         reject("a node has to have a name.")
-    if name in _EDGE_WORDS.split("|"):
+    if singular(name) in {"edge", "relationship", "relation", "connection", "link"}:
         reject("which edges? Say 'remove the DEPENDS_ON edge from Build to Design'.")
     return Clause(tuple(set_properties(ref, {name: None}) for ref in nodes), tuple(nodes))
 
@@ -172,127 +174,6 @@ def _delete(*, detach: bool) -> Callable[..., Clause]:
 
 def _refuse(_: Context) -> Clause:
     return reject("I change and delete only nodes that are named: say which ones, as in 'delete the task Build'.")
-
-
-_EDGE = "edge|relationship|relation|link|connection"
-_EDGE_WORDS = "edges|edge|relationships|relationship|relations|connections|links"
-_MAKE = "create|add|make|insert|register|define|new"
-_JOIN = "connect|link|relate|attach|join|tie"
-_DROP = "delete|remove|drop|erase"
-_AS = "as|by|via|with_relationship|through|using"
-_CONNECT, _DISCONNECT = _edges(CONNECTED), _edges(CONNECTED, adds=False)
-
-_COMMANDS: tuple[Pattern, ...] = patterns(
-    (
-        _CONNECT,
-        f"""
-        {_MAKE} a|an|the|another|new? {_EDGE} from|between {{subjects:nodes}} to|and {{objects:nodes}}
-        {_MAKE} a|an|the|another|new? {_EDGE} from|between {{subjects:nodes}} to|and {{objects:nodes}} called|named|as {{name:relationship}}
-        {_MAKE} a|an|the|another|new? {{name:relationship}} {_EDGE} from|between {{subjects:nodes}} to|and {{objects:nodes}}
-        """,
-    ),
-    (
-        _create,
-        f"""
-        {_MAKE} {{new:new}}
-        {_MAKE} {{new:new}} ,? with|having|whose|which_has|that_has|who_has {{having:having}}
-        {_MAKE} {{new:new}} to|in|into|under {{owners:nodes}}
-        {_MAKE} {{new:new}} with|having {{having:having}} to|in|into|under {{owners:nodes}}
-        {_MAKE} {{new:new}} to|in|into|under {{owners:nodes}} with|having {{having:having}}
-        {_MAKE} {{new:new}} without|with_no {{lacks:label}}
-        {_MAKE} {{new:new}} ,? that|which|who? {{relation:after_subject}} {{objects:nodes}}
-        {_MAKE} {{new:new}} with|having {{having:having}} that|which|who|and? {{relation:after_subject}} {{objects:nodes}}
-        {_MAKE} {{new:new}} {{relation:after_is}} {{objects:nodes}}
-        """,
-    ),
-    (_set, "add|give {pair:pair} to {nodes:nodes}\ngive {nodes:nodes} a|an|the? {pair:pair}"),
-    (_edges(ASSIGNED), "assign {subjects:nodes} to {objects:nodes}"),
-    (
-        _CONNECT,
-        f"""
-        {_JOIN} {{subjects:nodes}} to|with {{objects:nodes}}
-        {_JOIN} {{subjects:nodes}} to|with {{objects:nodes}} {_AS} {{name:relationship}}
-        {_JOIN} {{both:nodes}} together?
-        {_JOIN} {{both:nodes}} {_AS} {{name:relationship}}
-        make {{subjects:nodes}} {{relation:plain_verb}} {{objects:nodes}}
-        make {{subjects:nodes}} {{relation:after_is}} {{objects:nodes}}
-        """,
-    ),
-    (
-        _set_edge,
-        f"set the? {{name:property}} of the? {{relation:relationship}} {_EDGE} from {{start:node}} to {{end:node}} to {{value:value}}",
-    ),
-    (
-        _set,
-        """
-        set|change|update|put|make the? {name:property} of|for {nodes:nodes} to|=|as|be|at|: {value:value}
-        set|change|update|make {nodes:nodes} 's|' {name:property} to|=|as|be|at|: {value:value}
-        set|change|update {nodes:nodes} {name:known_property} to|=|as|: {value:value}
-        set|change|update the? {name:property} to|=|as {value:value} for|of|on|in {nodes:nodes}
-        the {name:property} of {nodes:nodes} to|=|as {value:value}
-        set|change|update its|the|their {name:property} to|=|as {value:value}
-        the|its|their {name:property} to|=|as {value:value}
-        mark|flag {nodes:nodes} as {value:value}
-        mark {nodes:nodes} {value:state}
-        """,
-    ),
-    (_rename, "rename {node:node} to|as|into {name:name}"),
-    (_refuse, f"{_DROP} all|every|everything|the_graph|the_whole_graph|it_all|all_of_it"),
-    (
-        _DISCONNECT,
-        f"""
-        {_DROP}|cut|break the|a? {{name:relationship}} {_EDGE} from|between {{subjects:nodes}} to|and {{objects:nodes}}
-        {_DROP}|cut|break the|a? {_EDGE} from|between {{subjects:nodes}} to|and {{objects:nodes}}
-        disconnect|unlink|detach {{subjects:nodes}} from|and {{objects:nodes}}
-        disconnect|unlink|detach {{subjects:nodes}} from|and {{objects:nodes}} as|by {{name:relationship}}
-        """,
-    ),
-    (
-        _clear,
-        f"""
-        {_DROP}|clear|unset the? {{name:property}} of {{nodes:nodes}}
-        {_DROP}|clear|unset the {{name:property}} from {{nodes:nodes}}
-        {_DROP}|clear|unset {{name:known_property}} from {{nodes:nodes}}
-        {_DROP}|clear|unset {{nodes:nodes}} 's|' {{name:property}}
-        """,
-    ),
-    (
-        _delete(detach=True),
-        f"""
-        {_DROP} {{nodes:nodes}} ,? and|with|including|together_with all|all_of? the|its|their? {_EDGE_WORDS}
-        {_DROP} {{nodes:nodes}} ,? and|with|including everything attached|connected|linked to_it|to_them?
-        detach delete {{nodes:nodes}}
-        """,
-    ),
-    (_delete(detach=False), f"{_DROP} {{nodes:nodes}} from_the_graph?\nget_rid_of {{nodes:nodes}}"),
-    (_DISCONNECT, f"{_DROP}|take {{subjects:nodes}} from {{objects:nodes}}"),
-    (_edges(ASSIGNED, adds=False), "unassign {subjects:nodes} from {objects:nodes}"),
-)
-_STATEMENTS: tuple[Pattern, ...] = patterns(
-    (
-        _DISCONNECT,
-        """
-        {subjects:subjects} no_longer {relation:after_subject} {objects:nodes}
-        {subjects:plain_names} no_longer {relation:unknown_verb} {objects:plain_names}
-        {subjects:subjects} is|are no_longer|not_any_more|not_anymore {relation:after_is} {objects:nodes}
-        {subjects:subjects} is_not|are_not|isn't|aren't {relation:after_is} {objects:nodes} anymore|any_more|any_longer
-        """,
-    ),
-    (
-        _set,
-        "{nodes:subjects} 's|' {name:known_property} is|are|: {value:value}\nthe {name:known_property} of {nodes:nodes} is|are {value:value}",
-    ),
-    (
-        _CONNECT,
-        """
-        {subjects:subjects} {relation:after_subject} {objects:nodes}
-        {subjects:plain_names} {relation:unknown_verb} {objects:plain_names}
-        {subjects:plain_names} is|are {objects:plain_names} 's|' {relation:kinship}
-        {objects:plain_names} 's|' {relation:kinship} is|are {subjects:plain_names}
-        {both:plain_names} are {relation:mutual}
-        """,
-    ),
-)
 
 
 # The kinds of slots.
@@ -344,9 +225,8 @@ def _state(words: list[str], context: Context) -> JsonValue:
     return read_value(words, context)
 
 
-_KINDS: dict[str, Callable[[list[str], Context], object] | Sequence[Pattern]] = {
-    **KINDS,
-    "clause": (*_COMMANDS, *INQUIRIES, *_STATEMENTS),
+_READERS: dict[str, Callable[[list[str], Context], object]] = {
+    **READERS,
     "new": new_nodes,
     "having": with_parts,
     "pair": _pair,
@@ -368,3 +248,19 @@ _KINDS: dict[str, Callable[[list[str], Context], object] | Sequence[Pattern]] = 
     "kinship": kinship,
     "mutual": mutual,
 }
+_ACTIONS: dict[str, Callable[..., object]] = {
+    **ACTIONS,
+    "create": _create,
+    "connect": _edges(CONNECTED),
+    "disconnect": _edges(CONNECTED, adds=False),
+    "assign": _edges(ASSIGNED),
+    "unassign": _edges(ASSIGNED, adds=False),
+    "set": _set,
+    "set_edge": _set_edge,
+    "clear": _clear,
+    "rename": _rename,
+    "delete": _delete(detach=False),
+    "delete_with_edges": _delete(detach=True),
+    "refuse": _refuse,
+}
+_KINDS = {**_READERS, **load_patterns(Path(__file__).with_name("sentences.grammar").read_text(encoding="utf-8"), _ACTIONS)}

@@ -29,7 +29,7 @@ from interlock_agents.puntini.vocabulary import FUNCTION_WORDS, LABELS, PEOPLE, 
 __all__ = ["With", "new_nodes", "read_pair", "with_parts"]
 
 _ARTICLES = frozenset({"a", "an", "the", "another", "one"})
-_NUMBERS = {word: number for number, word in enumerate("two three four five six seven eight nine ten".split(), start=2)}
+_NUMBERS = {word: number for number, word in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2)}
 _INTRODUCED = frozenset({"called", "named", ":", "titled"})
 
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from interlock_agents.puntini.calls import Call, Clause
-from interlock_agents.puntini.patterns import Pattern, patterns, reject
+from interlock_agents.puntini.patterns import reject
 from interlock_agents.puntini.relations import ASSIGNED, CONNECTED, Relation
 from interlock_agents.puntini.terms import Context, Ref, excerpt, is_plural, quoted_text, read_label, read_value, singular
 from interlock_agents.puntini.vocabulary import FUNCTION_WORDS, LABELS, NO_VALUE, PHRASES, PROPERTIES, RELATION_VERBS
 
-__all__ = ["INQUIRIES", "KINDS"]
+__all__ = ["ACTIONS", "READERS"]
 
 _ANY_NODE = frozenset({"node", "thing", "entity"})
 _ANY_EDGE = frozenset({"edge", "relationship", "relation", "connection", "link"})
+_TESTS = ("equal", "not_equal", "less", "more", "at_least", "at_most", "contains", "missing", "present")
 _STATES = frozenset({"open", "test", "release", "plan"})
 """Labels that are also the value of a property."""
 
@@ -102,11 +103,11 @@ def _phrase(words: list[str], context: Context) -> _Condition:
     return _adjective(words, context)
 
 
-def _condition(test: str, of: str | None = None) -> Callable[..., tuple[_Condition, ...]]:
-    def make(_: Context, *, name: str | None = None, value: JsonValue = None) -> tuple[_Condition, ...]:
-        if of is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            reject(f"'{value}' is not a number.")
-        return (_Condition(name or of, test, value),)
+def _condition(test: str) -> Callable[..., tuple[_Condition, ...]]:
+    def make(_: Context, *, name: str = "age", value: JsonValue = None, age: JsonValue = None) -> tuple[_Condition, ...]:
+        if age is not None and (isinstance(age, bool) or not isinstance(age, int | float)):
+            reject(f"'{age}' is not a number.")
+        return (_Condition(name, test, value if age is None else age),)
 
     return make
 
@@ -142,109 +143,8 @@ def _described(*, subject: bool = True) -> Callable[..., _Description]:
     return make
 
 
-_SUBJECT, _OBJECT = _described(), _described(subject=False)
-_WHO = "that_are|who_are|which_are|that_is|who_is|which_is"
-_HAVING = "with|where|whose|having|have|has|that_have|who_have|which_have|that_has|who_has|which_has"
-_LACKING = "without|with_no|that_have_no|who_have_no|that_has_no|who_has_no"
-_THERE = "there|exist|exists|are_there|is_there|do_we_have|do_i_have|do_you_have|have_we|do_you_know|do_we_know|are_in_the_graph|are_known"
-
-KINDS: dict[str, Callable[[list[str], Context], object] | Sequence[Pattern]] = {
-    "label": _label,
-    "adjective": _adjective,
-    "phrase": _phrase,
-    "age": patterns(
-        (_condition("more", "age"), "older_than|over|above {value:value} years_old|years?"),
-        (_condition("less", "age"), "younger_than|under|below {value:value} years_old|years?"),
-    ),
-    "conditions": patterns(
-        (_condition("equal"), "a|an|the|any? {name:property} is|are|of|=|:|==|equal_to|is_equal_to|equals|set_to|is_set_to? {value:value}"),
-        (_condition("not_equal"), "a|an|the? {name:property} is_not|other_than|is_other_than|!=|not {value:value}"),
-        (_condition("less"), "a|an|the? {name:property} is|of? less_than|lower_than|smaller_than|under|below|before|< {value:value}"),
-        (
-            _condition("more"),
-            "a|an|the? {name:property} is|of? more_than|greater_than|higher_than|larger_than|over|above|after|> {value:value}",
-        ),
-        (_condition("at_least"), "a|an|the? {name:property} is|of? at_least|>= {value:value}"),
-        (_condition("at_most"), "a|an|the? {name:property} is|of? at_most|up_to|<= {value:value}"),
-        (_condition("contains"), "a|an|the? {name:property} contains|containing {value:value}"),
-        (_condition("missing"), "no {name:property}"),
-        (_condition("present"), "a|an|any {name:property}"),
-        (_both, "{one:conditions} and|,|,_and {other:conditions}"),
-    ),
-    "description": patterns(
-        (
-            _SUBJECT,
-            f"""
-            all|any|every|each|of|the|our|my|existing {{which:description}}
-            {{label:label}}
-            {{where:adjective}} {{label:label}}
-            {{which:description}} {_HAVING} {{where:conditions}}
-            {{which:description}} {_LACKING} a|an|any? {{lacks:property}}
-            {{which:description}} {_WHO} {{where:adjective}}
-            {{which:description}} marked as? {{where:adjective}}
-            {{which:description}} in_the_graph|in_this_graph|in_my_graph|in_total|in_all|overall|altogether
-            {{which:description}} {_WHO}? {{where:age}}
-            {{which:description}} of|in|for|from|under|belonging_to|near|next_to {{node:node}}
-            {{which:description}} {_WHO} {{relation:after_is}} {{node:node}}
-            {{which:description}} {{relation:after_is}} {{node:node}}
-            {{which:description}} that|which|who {{relation:after_subject}} {{node:node}}
-            """,
-        ),
-        (_OBJECT, "{which:description} that|which|who? {node:node} is|are {relation:after_is}"),
-        (_SUBJECT, "{node:node} 's|' {label:label}"),
-    ),
-    # After 'how many' and 'which'.
-    "asked": patterns(
-        (_SUBJECT, f"{{which:description}} {_THERE}? in_the_graph|in_total|in_all|overall|here?"),
-        (_OBJECT, "{which:description} has|have|did {node:node} {relation:past_verb}"),
-        (
-            _SUBJECT,
-            """
-            {which:description} is|are {where:phrase}
-            {which:description} does|do {node:node} have
-            {which:description} has {node:node}
-            {which:description} are|are_there|is|belong in|of|under|for|to|part_of {node:node}
-            {which:description} is|are {relation:after_is} {node:node}
-            {which:description} {relation:after_subject} {node:node}
-            """,
-        ),
-        (
-            _OBJECT,
-            """
-            {which:description} is|are {node:node} {relation:after_is}
-            {which:description} does|do {node:node} {relation:plain_verb}
-            """,
-        ),
-        (
-            _SUBJECT,
-            """
-            {which:description} is|are {where:age}
-            {which:description} is|are {where:adjective} yet?
-            {which:description} has|have {where:conditions}
-            """,
-        ),
-    ),
-    # After 'who' and 'what'.
-    "persons": patterns(
-        (
-            _SUBJECT,
-            """
-            is|are {where:age}
-            is|are {relation:after_is} {node:node}
-            {relation:after_subject} {node:node}
-            {relation:past_verb} {node:node}
-            {relation:unknown_verb} {node:node}
-            is|are {node:node} 's|' {relation:kinship}
-            """,
-        ),
-        (_OBJECT, "is|are {node:node} {relation:after_is}\ndoes|do {node:node} {relation:plain_verb}"),
-        (_SUBJECT, "has|have {where:conditions}"),
-    ),
-    "owned": patterns((_SUBJECT, "{node:node} have a|an|any? {label:label}")),
-}
-
 _WANTS = {
-    "count": "count", "nodes": "list", "names": "list", "yes_no": "check", "connections": "find the edges of", "highest": "find the highest",
+    "count": "count", "nodes": "list", "yes_no": "check", "connections": "find the edges of", "highest": "find the highest",
     "lowest": "find the lowest", "average": "find the average", "sum": "find the sum of",
 }  # fmt: skip
 
@@ -314,101 +214,20 @@ def _cypher(query: str, text: str, instead: Call | None = None) -> Callable[...,
 
 
 _NO_EDGES = Call("cypher_query", {"query": "RETURN 0 AS `count`", "parameters": {}}, "report that there are no edges")
-_EDGES = "edges|edge|relationships|relationship|relations|relation|connections|connection|links|link"
-_SHOW = "list|show|display|print|find|get|see|show_me|give_me|get_me|find_me|list_me|what_are|who_are|name"
-_ALL = "everything|all_nodes|all_the_nodes|the_graph|the_whole_graph|all_things|whole_graph|all|graph|the_nodes|nodes|all_data"
-_ABOUT = "describe|about|tell_me_about|tell_me_more_about|what_do_you_know_about|what_do_we_know_about|look_up|who_is|what_is"
-_IN_GRAPH = "in_the_graph|you_have|we_have|i_have|there_is|you_know"
-_HIGH, _LOW = "highest|largest|biggest|most|greatest|maximum|max", "lowest|smallest|least|fewest|minimum|min"
 
+READERS: dict[str, Callable[[list[str], Context], object]] = {"label": _label, "adjective": _adjective, "phrase": _phrase}
+"""The readers of slots in questions."""
 
-def _extreme(words: str, person: str) -> str:
-    return f"""
-        who|which_person is the? {person} person?
-        which|what {{which:description}} has|have the {words} {{name:property}}
-        who has the {words} {{name:property}}
-        what_is? the? {words} {{name:property}} of|among|for {{which:description}}
-        what_is the {words} {{name:property}}
-        """
-
-
-INQUIRIES: tuple[Pattern, ...] = patterns(
-    (
-        _cypher("MATCH ()-[r]->() RETURN count(r) AS `count`", "count the edges", _NO_EDGES),
-        f"how_many|count|count_all|number_of|the_number_of the|all? {_EDGES} are_there|exist|do_we_have? in_the_graph?",
-    ),
-    (_property, "how_old is|are {nodes:nodes}"),
-    (_question("count"), "how_many|count|count_all|number_of|the_number_of|what_is_the_number_of the|all|of_the|different? {which:asked}"),
-    (
-        _question("yes_no"),
-        """
-        is|are there any|some? {which:asked}
-        do_we_have|do_you_have|do_i_have|have_we any|some {which:asked}
-        is_there|do_we_have|do_you_have|do_i_have|have_we a|an|any? {node:node} in_the_graph|already|here?
-        does|do {node:node} exist|exist_already|exist_in_the_graph|already_exist
-        is {node:node} in_the_graph|there|in_there|known
-        is|are {both:nodes} {relation:mutual} to_each_other|with_each_other|directly|together?
-        is {node:node} a|an {label:label}
-        is|are {node:node} {relation:after_is} {other:node}
-        does|do {node:node} {relation:plain_verb} {other:node}
-        is the? {name:property} of {node:node} {value:value}
-        is {node:node} 's|' {name:property} {value:value}
-        does {node:node} have a|an|any|the? {name:known_property} set?
-        does {which:owned}
-        is {node:node} {where:adjective} yet|already?
-        has {node:node} been {where:adjective}
-        """,
-    ),
-    (_question("highest"), _extreme(_HIGH, "oldest")),
-    (_question("lowest"), _extreme(_LOW, "youngest")),
-    (
-        _question("average"),
-        "what_is? the? average|mean {name:property} of|among|for {which:description}\nwhat_is the average|mean {name:property}",
-    ),
-    (
-        _question("sum"),
-        "what_is? the? total|sum_of|sum_of_the {name:property} of|among|for {which:description}\nwhat_is the total {name:property}",
-    ),
-    (
-        _question("connections"),
-        f"""
-        what_is|who_is connected|linked|related to {{node:node}}
-        {_SHOW} the|all|all_the? {_EDGES}|neighbours|neighbors of|from|for {{node:node}}
-        {_SHOW} {{node:node}} 's|' {_EDGES}|neighbours|neighbors
-        how is|are {{node:node}} connected|linked|related to {{other:node}}
-        how is|are {{both:nodes}} connected|linked|related to_each_other?
-        what_is|show|what_are|find the|all? {_EDGES} between {{both:nodes}}
-        what connects {{both:nodes}}
-        """,
-    ),
-    (
-        _property,
-        """
-        what_is|show|show_me|give_me|get|find|name the? {name:property} of|for {nodes:nodes}
-        what_is|what_are|show|show_me|give_me|get|find {nodes:nodes} 's|' {name:property}
-        {nodes:nodes} 's|' {name:known_property}
-        the? {name:known_property} of {nodes:nodes}
-        what the {name:property} of {nodes:nodes} is
-        what|which {name:property} does|do {nodes:nodes} have
-        what|which {name:property} has {nodes:nodes}
-        """,
-    ),
-    (
-        _question("nodes"),
-        f"""
-        {_SHOW} me? {_ALL} {_IN_GRAPH}?
-        what is in the|my|this? graph
-        what do_we_have|do_you_know|is_there|do_you_have
-        """,
-    ),
-    (
-        _cypher("MATCH (n) RETURN DISTINCT labels(n) AS label", "list the labels"),
-        "list|show|show_me|what|which the|all? labels|kinds|types|types_of_nodes|types_of_things|kinds_of_things are_there|do_we_have?",
-    ),
-    (
-        _question("nodes"),
-        f"which|what|{_SHOW} {{which:asked}}\nwho|what|whom {{which:persons}}\nall|all_the|all_of_the {{which:description}}",
-    ),
-    (_show, f"{_SHOW}|{_ABOUT} me? {{nodes:nodes}}"),
-)
-"""Every question that can be asked, in the order in which they are tried."""
+ACTIONS: dict[str, Callable[..., object]] = {
+    "subject": _described(),
+    "object": _described(subject=False),
+    "both": _both,
+    **{test: _condition(test) for test in _TESTS},
+    **{wants: _question(wants) for wants in _WANTS},
+    "list": _question("nodes"),
+    "property": _property,
+    "show": _show,
+    "labels": _cypher("MATCH (n) RETURN DISTINCT labels(n) AS label", "list the labels"),
+    "count_edges": _cypher("MATCH ()-[r]->() RETURN count(r) AS `count`", "count the edges", _NO_EDGES),
+}
+"""The actions of the patterns of questions and descriptions."""

@@ -1,7 +1,6 @@
 """Patterns of words. Every word of a clause must match a word of the pattern or belong to a slot whose reader accepts it.
 
-A pattern is written like the sentence: `set|change the? {name:property} of {nodes:nodes} to {value:value}`. `|` separates alternatives,
-`_` joins words that belong together, `?` marks an optional word.
+The head of `sentences.grammar` explains how patterns are written.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-__all__ = ["NotUnderstood", "Pattern", "Reader", "patterns", "reject"]
+__all__ = ["NotUnderstood", "Pattern", "Reader", "load_patterns", "reject"]
 
 _MOST_MATCHES = 400
 _Words = tuple[str, ...]
@@ -50,9 +49,22 @@ class Pattern:
         return _match(self.parts, words, 0)
 
 
-def patterns(*table: tuple[Callable[..., Any], str]) -> tuple[Pattern, ...]:
-    """Parse patterns, one in a line."""
-    return tuple(Pattern(tuple(map(_part, line.split())), make) for make, text in table for line in text.splitlines() if line.strip())
+def load_patterns(grammar: str, actions: Mapping[str, Callable[..., Any]]) -> dict[str, tuple[Pattern, ...]]:
+    """Parse a grammar, and return the patterns of each kind."""
+    macros: dict[str, str] = {}
+    found: dict[str, list[Pattern]] = {}
+    kind = action = ""
+    for line in grammar.splitlines():
+        if macro := re.fullmatch(r"<(\w+)> = (.+)", line):
+            macros[macro[1]] = macro[2]
+        elif section := re.fullmatch(r"\[(\w+)\]", line):
+            kind = section[1]
+        elif head := re.fullmatch(r"(\w+):", line):
+            action = head[1]
+        elif line.startswith(" "):
+            text = re.sub(r"<(\w+)>", lambda match: macros[match[1]], line)
+            found.setdefault(kind, []).append(Pattern(tuple(map(_part, text.split())), actions[action]))
+    return {kind: tuple(patterns) for kind, patterns in found.items()}
 
 
 def _part(text: str) -> _Slot | _Word:

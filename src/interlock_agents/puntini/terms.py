@@ -34,7 +34,6 @@ from interlock_agents.puntini.vocabulary import (
     UNITS,
     VERBS,
     WHICH,
-    word_set,
 )
 
 __all__ = [
@@ -50,7 +49,7 @@ _REFERENCE = re.compile(r"([^\W\d_]\w{0,63}):(\S.*)", re.DOTALL)
 _AMOUNT = re.compile(r"[$€£]\d\S*|\d[\d.,]*(?:[$€£%]|h|d|kg|g|km|min|eur|usd)|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _LONGEST_KEY, _MOST_SHOWN, _MOST_ITEMS, _MOST_WORDS = 500, 120, 60, 8
 _SHORT_LABEL = 4  # letters; one more or less makes another word of a short one
-_NO_LABEL = PARTICLES | FUNCTION_WORDS | VERBS | WHICH | word_set("top new old open done")
+_NO_LABEL = PARTICLES | FUNCTION_WORDS | VERBS | WHICH | {"top", "new", "old", "open", "done"}
 _ANY_NODE = frozenset({"node", "thing"})
 QUOTE_IT = 'If that is one name, put it in quotes: "..."'
 

@@ -1,15 +1,11 @@
-"""The grammar of the Cypher that is accepted, and a small packrat parser for it.
-
-A rule is written as `name = ...`: quoted words and signs, token kinds in capitals, other rules, `|` for alternatives, `( )` for groups
-and `? * +` for repetition. The first alternative that matches is taken. The databases know which operator binds first; here it only
-matters that nothing else stands between operands. Both dialects have one grammar: a database rejects what it does not know.
-"""
+"""A packrat parser for the Cypher that is accepted, as `cypher.grammar` defines it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from interlock.errors import QueryDenied
@@ -21,78 +17,7 @@ MAX_DEPTH = 16
 """How deep expressions may be nested."""
 
 _NESTING = {"expression": MAX_DEPTH, "labels": MAX_DEPTH}
-_GRAMMAR = """
-reading_query  = query END
-query          = single ("UNION" "ALL"? single)*
-single         = (match | unwind | with)* return
-match          = "OPTIONAL"? "MATCH" patterns where?
-unwind         = "UNWIND" expression "AS" VARIABLE
-with           = "WITH" projection where?
-return         = "RETURN" projection
-where          = "WHERE" expression
-projection     = "DISTINCT"? ("*" | item) ("," item)* order? ("SKIP" amount)? ("LIMIT" amount)?
-item           = expression ("AS" VARIABLE)?
-order          = "ORDER" "BY" direction ("," direction)*
-direction      = expression ("ASC" | "ASCENDING" | "DESC" | "DESCENDING")?
-amount         = INTEGER | PARAMETER
-
-patterns       = pattern ("," pattern)*
-pattern        = (VARIABLE "=")? (shortest | path)
-shortest       = ("SHORTESTPATH" | "ALLSHORTESTPATHS") "(" path ")"
-path           = node (relationship node)*
-node           = "(" VARIABLE? (":" labels)? filter ")"
-relationship   = "<"? "-" ("[" VARIABLE? (":" labels)? range? filter "]")? "-" ">"?
-labels         = "!"? ("(" labels ")" | NAME) (("|" ":"? | "&" | ":") labels)?
-filter         = (map | PARAMETER)? where?
-range          = "*" walk? INTEGER? (".." INTEGER?)? range_filter?
-walk           = "ALL"? "SHORTEST" | "ACYCLIC" | "TRAIL"
-range_filter   = "(" VARIABLE "," VARIABLE "|" "WHERE" expression ")"
-
-expression     = operand (operator operand | "IS" "NOT"? "NULL")*
-operator       = "AND" | "OR" | "XOR" | "IN" | "CONTAINS" | "STARTS" "WITH" | "ENDS" "WITH" | "=~" | "<=" | ">=" | "<>" | "||" | "=" | "<"
-               | ">" | "+" | "-" | "*" | "/" | "%" | "^"
-operand        = sign* atom behind*
-sign           = "NOT" | "-" | "+"
-behind         = "." NAME | "[" slice "]"
-slice          = VARIABLE ":" expression | expression ((".." | ":") expression?)? | (".." | ":") expression
-atom           = STRING | REAL | INTEGER | PARAMETER | "TRUE" | "FALSE" | "NULL" | case | subquery | shortest | joined | "(" expression ")"
-               | list | map | call | label_test | chosen | VARIABLE
-joined         = node (relationship node)+
-case           = "CASE" expression? when+ ("ELSE" expression)? "END"
-when           = "WHEN" expression ("," expression)* "THEN" expression
-subquery       = ("EXISTS" | "COUNT" | "COLLECT") "{" (patterns where? | query | (match | unwind | with)+) "}"
-list           = "[" (from_list | from_pattern | arguments)? "]"
-from_list      = VARIABLE "IN" expression where? ("|" expression)?
-from_pattern   = (VARIABLE "=")? joined where? "|" expression
-map            = "{" (entry ("," entry)*)? "}"
-entry          = NAME ":" expression
-chosen         = VARIABLE "{" (choice ("," choice)*)? "}"
-choice         = "." ("*" | NAME) | NAME (":" expression)?
-label_test     = VARIABLE (":" | "&") NAME ((":" | "&") NAME)*
-call           = function "(" (each | reduction | cast | "*" | "DISTINCT"? arguments)? ")"
-function       = NAME ("." NAME)*
-arguments      = argument ("," argument)*
-argument       = VARIABLE "-" ">" expression | expression
-each           = VARIABLE "IN" expression "WHERE" expression
-reduction      = VARIABLE "=" expression "," VARIABLE "IN" expression "|" expression
-cast           = expression "AS" NAME ("[" "]")*
-
-writing_query  = (match | unwind | with)* write+ return? END
-write          = create | merge | set | remove | delete
-create         = "CREATE" new_path ("," new_path)*
-merge          = "MERGE" new_path on*
-on             = "ON" ("CREATE" | "MATCH") set
-set            = "SET" assignment ("," assignment)*
-assignment     = VARIABLE "." NAME "=" value | VARIABLE "+" "=" new_map
-remove         = "REMOVE" VARIABLE "." NAME ("," VARIABLE "." NAME)*
-delete         = "DETACH"? "DELETE" VARIABLE ("," VARIABLE)*
-new_path       = new_node (new_edge new_node)*
-new_node       = "(" VARIABLE? (":" NAME)? new_map? ")"
-new_edge       = "<" "-" "[" VARIABLE? ":" NAME new_map? "]" "-" | "-" "[" VARIABLE? ":" NAME new_map? "]" "-" ">"
-new_map        = "{" (new_entry ("," new_entry)*)? "}"
-new_entry      = NAME ":" value
-value          = expression
-"""
+_GRAMMAR = Path(__file__).with_name("cypher.grammar").read_text(encoding="utf-8")
 _NOTATION = re.compile(r'"[^"]+"|\w+|[()|?*+]')
 _CLAUSES = "MATCH, UNWIND, WITH or RETURN"
 _WRITES = "CREATE, MERGE, SET, REMOVE or DELETE"
@@ -131,7 +56,7 @@ def parse(tokens: list[Token], rule: str) -> Tree:
 
 def _rules() -> dict[str, _Expression]:
     rules: dict[str, _Expression] = {}
-    for definition in re.split(r"\n(?=\w)", _GRAMMAR.strip()):
+    for definition in re.split(r"\n(?=\w)", re.sub(r"(?m)^#.*$", "", _GRAMMAR).strip()):
         name, _, body = definition.partition("=")
         rules[name.strip()] = _alternatives(_NOTATION.findall(body))
     return rules
