@@ -1,4 +1,4 @@
-"""The seven tools of a property graph: their arguments, checked before any call, and what each does to the store."""
+"""The seven tools of a property graph: the schemas of their arguments, and their calls of the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from interlock_agents.puntini.graph_store import (
 from interlock_agents.puntini.graphs.conditions import Arguments, Name
 from interlock_agents.puntini.graphs.guard import check_name
 from interlock_agents.puntini.graphs.lookup import MAX_NODES, find_node, missing
-from interlock_agents.puntini.graphs.questions import Key, Question, ask
+from interlock_agents.puntini.graphs.questions import Key, Question, ask, plain_nodes
 from interlock_agents.puntini.graphs.writes import changes_of, is_writing
 from interlock_agents.puntini.tool_registry import GraphToolResult
 
@@ -38,14 +38,15 @@ __all__ = ["GraphTools"]
 
 _MOST_ROWS = 1000
 _LONGEST_KEY = 500
+_VERBS = {"added": "add", "changed": "change", "removed": "remove"}
 
 Properties = Annotated[dict[Name, JsonValue], Field(max_length=100)]
 Limit = Annotated[int, Field(ge=1, le=_MOST_ROWS)]
 
 
 class _EdgeMatch(Arguments):
-    from_node: Annotated[Key, Field(description="where it begins: 'Label:key', or a key that only one node has")]
-    to_node: Annotated[Key, Field(description="where it ends")]
+    from_node: Annotated[Key, Field(description="its start: 'Label:key', or a key that only one node has")]
+    to_node: Annotated[Key, Field(description="its end")]
     relationship: Name
 
 
@@ -55,32 +56,30 @@ class _Beside(Arguments):
 
 
 class _AddNode(Arguments):
-    """Add a node. One with this label and key that is there already stays as it is."""
+    """Add a node. An existing node with this label and key is left unchanged."""
 
     label: Name
     key: Key
     properties: Properties = Field(default_factory=dict)
-    if_missing: Annotated[bool, Field(description="only where no node, of whatever label, has this name")] = False
-    beside: Annotated[
-        _Beside | None, Field(description="with if_missing: only where this node is in the graph, and has none of these labels")
-    ] = None
+    if_missing: Annotated[bool, Field(description="only if no node of any label has this key")] = False
+    beside: Annotated[_Beside | None, Field(description="with if_missing: only if this node exists and has none of these labels")] = None
 
 
 class _AddEdge(_EdgeMatch):
-    """Add an edge between two nodes that are there. One that is there already stays as it is."""
+    """Add an edge between two existing nodes. An existing edge is left unchanged."""
 
     properties: Properties = Field(default_factory=dict)
 
 
 class _UpdateProps(Arguments):
-    """Set properties of a node, or of an edge; null removes one, the others stay. A new `key` of a node is its new name."""
+    """Set properties of a node or an edge; null removes one, others are kept. A new `key` renames a node."""
 
     target: Annotated[Key | _EdgeMatch, Field(description="a node as 'Label:key' or key, or an edge")]
     properties: Annotated[Properties, Field(min_length=1)]
 
 
 class _DeleteNode(Arguments):
-    """Delete a node; with `detach` its edges too, without it only a node that has none."""
+    """Delete a node. A node with edges is deleted only with `detach`, which deletes its edges too."""
 
     match: Annotated[Key, Field(description="the node: 'Label:key', or a key that only one node has")]
     detach: bool = False
@@ -93,14 +92,14 @@ class _DeleteEdge(Arguments):
 
 
 class _QueryGraph(Question):
-    """Find nodes by label, key and properties; what is left out is not asked for. With `wants`, `where` or `near` answer a question."""
+    """Find nodes by label, key and properties. With `wants`, `where` or `near`, answer a question."""
 
     properties: Properties | None = None
     limit: Limit = 100
 
 
 class _CypherQuery(Arguments):
-    """Ask the graph in Cypher; values go in `parameters`. A query that writes is run only after a person has approved it."""
+    """Run a Cypher query; values go in `parameters`. A query that writes runs only after a person has approved it."""
 
     query: Annotated[str, Field(min_length=1, max_length=20_000)]
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
@@ -147,7 +146,7 @@ async def _update_props(store: GraphStore, graph: str, wanted: _UpdateProps) -> 
 
 
 async def _renamed(store: GraphStore, graph: str, node: Node, properties: Mapping[str, JsonValue]) -> Found:
-    """Put a node of another key in the place of one, with its properties and edges, in one transaction."""
+    """Replace a node by one with another key, with its properties and edges, in one transaction."""
     key = properties["key"]
     if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
         raise ToolInputInvalid(f"The key of a node is a text of 1 to {_LONGEST_KEY} characters.")
@@ -157,18 +156,13 @@ async def _renamed(store: GraphStore, graph: str, node: Node, properties: Mappin
     edges = [*await store.edges(graph, start=old, limit=MAX_NODES), *await store.edges(graph, end=old, limit=MAX_NODES)]
     if len(edges) >= MAX_NODES:
         raise ToolInputInvalid(f"'{node.key}' has {MAX_NODES:,} edges or more, too many to rename it.")
-    kept: dict[str, JsonValue] = {**node.properties}
-    for name, value in properties.items():
-        kept[name] = value
-        if name == "key" or value is None:
-            del kept[name]
+    kept = {name: value for name, value in {**node.properties, **properties}.items() if name != "key" and value is not None}
     moved = [
         dataclasses.replace(edge, start=new if edge.start == old else edge.start, end=new if edge.end == old else edge.end)
         for edge in edges
     ]
     changes = [AddNode(node=Node(label=node.label, key=key, properties=kept)), *(AddEdge(edge=edge) for edge in moved)]
-    changed = await store.apply(graph, (*changes, DeleteNode(ref=old, detach=True)))
-    return {"changed": changed.count}, changed
+    return await _applied(store, graph, *changes, DeleteNode(ref=old, detach=True))
 
 
 async def _delete_node(store: GraphStore, graph: str, wanted: _DeleteNode) -> Found:
@@ -178,12 +172,13 @@ async def _delete_node(store: GraphStore, graph: str, wanted: _DeleteNode) -> Fo
 async def _delete_edge(store: GraphStore, graph: str, wanted: _DeleteEdge) -> Found:
     start, end = await _ends(store, graph, wanted.match)
     relationship = check_name(wanted.match.relationship, "relationship")
-    ends = {start, end}
-    there = [edge for edge in await store.edges(graph, start=start, limit=MAX_NODES) if {edge.start, edge.end} == ends]
-    there += [edge for edge in await store.edges(graph, end=start, limit=MAX_NODES) if {edge.start, edge.end} == ends]
+    there = [
+        *await store.edges(graph, start=start, end=end, limit=MAX_NODES),
+        *await store.edges(graph, start=end, end=start, limit=MAX_NODES),
+    ]
     if there and not any((edge.start, edge.relationship) == (start, relationship) for edge in there):
         told = f"There is no edge {relationship} from {start.label} '{start.key[:100]}' to {end.label} '{end.key[:100]}' in the graph."
-        said = sorted(f"{edge.start.key} -[{edge.relationship}]-> {edge.end.key}" for edge in there)
+        said = sorted(str(edge.ref) for edge in there)
         raise NotInGraph(f"{told} There is: {', '.join(said)}.")
     return await _applied(store, graph, DeleteEdge(start=start, end=end, relationship=relationship))
 
@@ -198,8 +193,7 @@ async def _query_graph(store: GraphStore, graph: str, wanted: _QueryGraph) -> Fo
     nodes = await store.nodes(graph, label=label, key=wanted.key, properties=properties, limit=wanted.limit + 1)
     if not nodes and "wants" in wanted.model_fields_set:
         return await ask(store, graph, question), None
-    found = [dataclasses.asdict(node) for node in nodes[: wanted.limit]]
-    return cast("JsonValue", {"nodes": found, "more": len(nodes) > wanted.limit}), None
+    return plain_nodes(nodes[: wanted.limit], more=len(nodes) > wanted.limit), None
 
 
 async def _cypher_query(store: GraphStore, graph: str, wanted: _CypherQuery) -> Found:
@@ -219,23 +213,23 @@ _TOOLS: dict[str, tuple[type[Arguments], Do]] = {
 
 
 class GraphTools:
-    """Calls the tools on a store. A result is a result, and an error is one, with its code; nothing is changed by halves."""
+    """Calls the tools on a store. A failure is the `error` of the result, and leaves the graph unchanged."""
 
     async def offered(self) -> tuple[Tool, ...]:
         """Return the tools with the JSON schemas of their arguments."""
         return _OFFERED
 
     async def names(self) -> tuple[str, ...]:
-        """Return the names of the tools alone."""
+        """Return the names of the tools."""
         return tuple(_TOOLS)
 
     async def check(self, request: ToolRequest) -> str | None:
-        """Tell why a tool cannot be called so; None is that it can."""
+        """Return why a call would be refused, or None if it is valid."""
         wanted = _arguments(request)
         return wanted if isinstance(wanted, str) else None
 
     async def call(self, graph: str, request: ToolRequest, *, approved: str = "", store: GraphStore) -> GraphToolResult:
-        """Call a tool. Whatever goes wrong is the error of the result, except what neither another call nor a person's answer can help."""
+        """Call a tool. SessionBusy and StoreCorrupt are raised: neither another call nor a person's answer can help."""
         wanted = _arguments(request)
         if isinstance(wanted, str):
             return GraphToolResult(tool=request.tool, error=wanted, code="tool_input_invalid")
@@ -262,7 +256,7 @@ class GraphTools:
 
 
 async def _write(store: GraphStore, graph: str, wanted: _CypherQuery, approved: str) -> GraphToolResult:
-    """Run a query that writes if a person has approved exactly this text; else tell what it would change."""
+    """Run a query that writes if a person has approved exactly this text. Otherwise return what it would change."""
     changes = await changes_of(store, graph, wanted.query, wanted.parameters)
     text = approval_text(wanted.query, wanted.parameters)
     if approved == text and changes:
@@ -271,28 +265,23 @@ async def _write(store: GraphStore, graph: str, wanted: _CypherQuery, approved: 
     would = await store.preview(graph, changes) if changes else Changed()
     if not would.count:
         return GraphToolResult(tool="cypher_query", result={"changed": 0, "matched": len(changes)}, changed=would)
-    says = f"This Cypher writes, so a person has to approve it. It would {_told(would)}."
+    says = f"This Cypher writes, so a person has to approve it. It would {_in_words(would)}."
     return GraphToolResult(tool="cypher_query", error=says, code=ApprovalNeeded.code, approval=text)
 
 
 def approval_text(query: str, parameters: Mapping[str, JsonValue]) -> str:
-    """Return what a person approves: the query and its parameters, exactly."""
+    """Return the text that a person approves: the query and its parameters."""
     return f"{query}\n{json.dumps(parameters, ensure_ascii=False, sort_keys=True)}" if parameters else query
 
 
-def _told(changed: Changed) -> str:
-    """Say what a change comes to: 'add 1 node and remove 2 edges'."""
-    parts = [
-        f"{verb} {count} {noun}{'' if count == 1 else 's'}"
-        for verb, what in (("add", "added"), ("change", "changed"), ("remove", "removed"))
-        for noun in ("node", "edge")
-        if (count := len(getattr(changed, f"{noun}s_{what}")))
-    ]
+def _in_words(changed: Changed) -> str:
+    """Return a change in words: 'add 1 node and remove 2 edges'."""
+    parts = [f"{_VERBS[how]} {number} {what}" for how, what, number in changed.counts()]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "change nothing"
 
 
 def _arguments(request: ToolRequest) -> Arguments | str:
-    """Make the arguments of a call, or say what is wrong with it."""
+    """Return the arguments of a call, or what is wrong with them."""
     if request.tool not in _TOOLS:
         return f"There is no tool '{request.tool[:64]}'. There are: {', '.join(_TOOLS)}."
     try:
@@ -305,8 +294,8 @@ def _checked(properties: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {check_name(name, "property"): value for name, value in properties.items()}
 
 
-async def _applied(store: GraphStore, graph: str, change: Change) -> Found:
-    changed = await store.apply(graph, (change,))
+async def _applied(store: GraphStore, graph: str, *changes: Change) -> Found:
+    changed = await store.apply(graph, changes)
     return {"changed": changed.count}, changed
 
 
