@@ -1,4 +1,4 @@
-"""What a person says about goals rather than as one: to go on with the last one, or to undo it. No model is needed for that."""
+"""Commands about goals, which need no model: continue the last goal, or undo it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from pydantic import JsonValue
 
-from interlock_agents.puntini.graph_store import AddEdge, AddNode, Change, DeleteEdge, DeleteNode, Edge, NodeRef, UpdateEdge, UpdateNode
+from interlock_agents.puntini.graph_store import AddEdge, AddNode, Change, DeleteNode, EdgeRef, NodeRef, UpdateEdge, UpdateNode
 from interlock_agents.puntini.spec import Finished, GoalSpec, TodoItem, ToolSignature
 
 __all__ = ["is_continue", "is_same_goal", "is_undo", "undoing"]
@@ -20,22 +20,22 @@ _UNDO = re.compile(rf"{_POLITE}(?:(?:undo|revert|reverse)(?:\s+{_IT})?|take\s+{_
 
 
 def is_continue(goal: str) -> bool:
-    """Return whether a person wants to go on with the goal that is not done yet."""
-    return _CONTINUE.fullmatch(_plain(goal)) is not None
+    """Return whether a person wants to continue the goal that is not done yet."""
+    return _CONTINUE.fullmatch(_normalized(goal)) is not None
 
 
 def is_undo(goal: str) -> bool:
     """Return whether a person wants to undo the last goal."""
-    return _UNDO.fullmatch(_plain(goal)) is not None
+    return _UNDO.fullmatch(_normalized(goal)) is not None
 
 
 def is_same_goal(one: str, other: str) -> bool:
-    """Return whether two goals are the same but for case, spaces and the sign at the end."""
-    return _plain(one) == _plain(other)
+    """Return whether two goals differ only in case, spaces and the last punctuation mark."""
+    return _normalized(one) == _normalized(other)
 
 
 def undoing(goal: str, last: Finished) -> tuple[GoalSpec, tuple[ToolSignature, ...]]:
-    """Return the goal that undoes another, and its calls: the same tools, the last change first."""
+    """Return the goal that undoes another one, and its calls, which undo the last change first."""
     calls = tuple(_call(change) for changed in reversed(last.changes) for change in changed.inverse())
     spec = GoalSpec(
         original_goal=goal,
@@ -47,37 +47,31 @@ def undoing(goal: str, last: Finished) -> tuple[GoalSpec, tuple[ToolSignature, .
     return spec, calls
 
 
-def _plain(goal: str) -> str:
+def _normalized(goal: str) -> str:
     return " ".join(goal.casefold().split()).strip(" .!")
 
 
 def _call(change: Change) -> ToolSignature:
-    match change:
-        case AddNode(node=node):
-            return _signature("add_node", f"add {node.label} {node.key} again", label=node.label, key=node.key, properties=node.properties)
-        case AddEdge(edge=edge):
-            return _signature("add_edge", f"add {_told(edge)} again", **_edge(edge), properties=edge.properties)
-        case UpdateNode(ref=ref, properties=properties):
-            return _signature("update_props", f"set back {ref.label} {ref.key}", target=_ref(ref), properties=properties)
-        case UpdateEdge(properties=properties):
-            return _signature("update_props", f"set back {_told(change)}", target=_edge(change), properties=properties)
-        case DeleteNode(ref=ref):
-            return _signature("delete_node", f"delete {ref.label} {ref.key}", match=_ref(ref))
-        case DeleteEdge():
-            return _signature("delete_edge", f"delete {_told(change)}", match=_edge(change))
+    element = change.node if isinstance(change, AddNode) else change.edge if isinstance(change, AddEdge) else change
+    ref = element.ref
+    what = f"{ref.label} {ref.key}" if isinstance(ref, NodeRef) else str(ref)
+    match: JsonValue = _text(ref) if isinstance(ref, NodeRef) else _ends(ref)
+    if isinstance(change, AddNode):
+        args: dict[str, JsonValue] = {"label": change.node.label, "key": change.node.key, "properties": change.node.properties}
+        return ToolSignature(tool_name="add_node", tool_args=args, reasoning=f"add {what} again")
+    if isinstance(change, AddEdge):
+        args = {**_ends(change.edge.ref), "properties": change.edge.properties}
+        return ToolSignature(tool_name="add_edge", tool_args=args, reasoning=f"add {what} again")
+    if isinstance(change, UpdateNode | UpdateEdge):
+        args = {"target": match, "properties": change.properties}
+        return ToolSignature(tool_name="update_props", tool_args=args, reasoning=f"set back {what}")
+    tool = "delete_node" if isinstance(change, DeleteNode) else "delete_edge"
+    return ToolSignature(tool_name=tool, tool_args={"match": match}, reasoning=f"delete {what}")
 
 
-def _signature(tool: str, reasoning: str, **args: JsonValue) -> ToolSignature:
-    return ToolSignature(tool_name=tool, tool_args=args, reasoning=reasoning)
-
-
-def _ref(ref: NodeRef) -> str:
+def _text(ref: NodeRef) -> str:
     return f"{ref.label}:{ref.key}"
 
 
-def _edge(edge: Edge | UpdateEdge | DeleteEdge) -> dict[str, JsonValue]:
-    return {"from_node": _ref(edge.start), "to_node": _ref(edge.end), "relationship": edge.relationship}
-
-
-def _told(edge: Edge | UpdateEdge | DeleteEdge) -> str:
-    return f"{edge.start.key} -[{edge.relationship}]-> {edge.end.key}"
+def _ends(ref: EdgeRef) -> dict[str, JsonValue]:
+    return {"from_node": _text(ref.start), "to_node": _text(ref.end), "relationship": ref.relationship}

@@ -272,7 +272,7 @@ async def escalate(
         choice=choice,
         taken_back=undone is not None and undone.error is None,
         stays="" if undone is None else undone.error or "",
-        left_out=stopped.step if pending is None and choice == SKIP else "",
+        left_out=stopped.action if pending is None and choice == SKIP else "",
         goes_on=pending is not None,
     )
     return Escalated(escalation=context, pending=pending)

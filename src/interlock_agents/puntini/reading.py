@@ -85,9 +85,10 @@ def _read(parts: Iterable[list[str]], context: Context) -> tuple[list[Clause], l
     found: list[Clause] = []
     problems: list[str] = []
     for words in parts:
+        if len(words) > _MOST_WORDS:
+            problems.append(f"I did not understand '{excerpt(words, context)}': that is too long. Say it in several sentences.")
+            continue
         try:
-            if len(words) > _MOST_WORDS:
-                raise NotUnderstood(f"I did not understand '{excerpt(words, context)}': that is too long. Say it in several sentences.")
             found += _clauses(words, context)
         except NotUnderstood as error:
             problems.append(str(error))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from interlock.spelling import closest
 from interlock_agents.puntini.graph_store import Changed, Edge, Node, differing
 from interlock_agents.puntini.spec import ABORT, Done, EscalateContext, Failure, GoalSpec
 
 __all__ = ["report"]
-
-_Kind = TypeVar("_Kind", Node, Edge)
 
 _MOST_ROWS = 50
 _NOTHING = "Nothing in the graph is like that."
@@ -38,8 +36,8 @@ def report(
         parts.insert(0, f"{meant} {first}".strip())
     if len(done) > 1 or (escalation is not None and done):
         parts.insert(0, f"Asked: {goal}")
-    told = [failure for failure in failures if escalation is None or failure.message != escalation.error]
-    parts += dict.fromkeys(f"On the way: {_told(failure)}" for failure in told)
+    retried = [failure for failure in failures if escalation is None or failure.message != escalation.error]
+    parts += dict.fromkeys(f"On the way: {one.tool or one.node} failed and was tried again: {one.message}" for one in retried)
     if skipped:
         parts.append("Left out, as you said:\n" + "\n".join(f"- {step}" for step in skipped))
     if escalation is not None:
@@ -118,19 +116,19 @@ def _changes(done: Sequence[Done], *, is_undone: bool, has_failed: bool) -> Iter
             yield f"Nothing changed in the graph: {' and '.join(dict.fromkeys(_why_unchanged(one) for one, _ in steps))}."
         return
     if len(done) == 1 and not is_undone:
-        told = ", ".join(steps[0][1])
-        yield f"{told[0].upper()}{told[1:]}."
+        text = ", ".join(steps[0][1])
+        yield f"{text[0].upper()}{text[1:]}."
         return
     if is_undone:
         yield "Done, and then taken back:"
     yield "\n".join(f"{one.step}. {', '.join(lines) or _unchanged(one)}" for one, lines in steps)
     if not is_undone:
-        yield f"Changed in the graph: {', '.join(_counts([one.changed for one, _ in steps if one.changed is not None]))}."
+        yield f"Changed in the graph: {_total([one.changed for one, _ in steps if one.changed is not None])}."
 
 
 def _misspelt(changed: Changed) -> Iterable[str]:
     """Point out a new property whose name resembles an existing one of the same node."""
-    for now, before in _both(changed.nodes_changed, changed.nodes_before):
+    for now, before in zip(changed.nodes_changed, changed.nodes_before, strict=True):
         for name in now.properties.keys() - before.properties.keys():
             near = closest(name, before.properties)
             if near:
@@ -159,46 +157,34 @@ def _unchanged(one: Done) -> str:
     return f"{one.call.reasoning}: {_why_unchanged(one)}" if one.call.reasoning else _why_unchanged(one)
 
 
-def _counts(changed: Sequence[Changed]) -> Iterable[str]:
-    for what in ("added", "changed", "removed"):
-        for noun in ("node", "edge"):
-            count = sum(len(getattr(one, f"{noun}s_{what}")) for one in changed)
-            if count:
-                yield f"{count} {noun}{'' if count == 1 else 's'} {what}"
+def _total(all_changed: Sequence[Changed]) -> str:
+    fields = ("nodes_added", "edges_added", "nodes_changed", "edges_changed", "nodes_removed", "edges_removed")
+    total = Changed(**{name: tuple(element for one in all_changed for element in getattr(one, name)) for name in fields})
+    return ", ".join(f"{number} {what} {how}" for how, what, number in total.counts())
 
 
 def _lines(changed: Changed) -> Iterable[str]:
-    yield from (f"added {_node(node)}" for node in changed.nodes_added)
-    yield from (
-        f"changed {node.label} {node.key}{_new(node, before)}" for node, before in _both(changed.nodes_changed, changed.nodes_before)
-    )
-    yield from (f"removed {_node(node)}" for node in changed.nodes_removed)
-    yield from (f"added {_edge(edge)}" for edge in changed.edges_added)
-    yield from (f"changed {_ends(edge)}{_new(edge, before)}" for edge, before in _both(changed.edges_changed, changed.edges_before))
-    yield from (f"removed {_edge(edge)}" for edge in changed.edges_removed)
+    for kind in ("nodes", "edges"):
+        before = getattr(changed, f"{kind}_before")
+        yield from (f"added {_element(one)}" for one in getattr(changed, f"{kind}_added"))
+        for one, old in zip(getattr(changed, f"{kind}_changed"), before, strict=True):
+            yield f"changed {_name(one)}{_new(one, old)}"
+        yield from (f"removed {_element(one)}" for one in getattr(changed, f"{kind}_removed"))
 
 
-def _node(node: Node) -> str:
-    return f"{node.label} {node.key}{_properties(node.properties)}"
+def _name(element: Node | Edge) -> str:
+    return f"{element.label} {element.key}" if isinstance(element, Node) else str(element.ref)
 
 
-def _edge(edge: Edge) -> str:
-    return f"{_ends(edge)}{_properties(edge.properties)}"
-
-
-def _ends(edge: Edge) -> str:
-    return f"{edge.start.key} -[{edge.relationship}]-> {edge.end.key}"
-
-
-def _both(now: Sequence[_Kind], before: Sequence[_Kind]) -> Iterable[tuple[_Kind, _Kind]]:
-    return zip(now, before, strict=True)
+def _element(element: Node | Edge) -> str:
+    return f"{_name(element)}{_properties(element.properties)}"
 
 
 def _new(now: Node | Edge, before: Node | Edge) -> str:
     """List the properties that were set or removed."""
     changed = differing(before, now)
-    said = [f"{name}: {_cell(value)}" if value is not None else f"{name} removed" for name, value in changed.items()]
-    return f" ({', '.join(said)})" if said else ""
+    parts = [f"{name}: {_cell(value)}" if value is not None else f"{name} removed" for name, value in changed.items()]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _properties(properties: Mapping[str, Any]) -> str:
@@ -220,17 +206,13 @@ def _escalated(goal: str, escalation: EscalateContext, done: Sequence[Done]) -> 
     else:
         yield f"{escalation.reason} {escalation.error}".strip()
     if escalation.was_asked and escalation.choice is None:
-        yield "\n".join(["Nobody was there to be asked. What can be done:", *(f"- {option}" for option in escalation.options)])
+        yield "\n".join(["No person could be asked. What can be done:", *(f"- {option}" for option in escalation.options)])
     if escalation.taken_back:
         yield "What had been changed for it was taken back: the graph is as it was before."
     elif escalation.stays:
         yield f"What had been changed for it stays in the graph. It could not be taken back: {escalation.stays}"
     elif not any(one.changed is not None and one.changed.count for one in done) and escalation.reason:
         yield "Nothing was changed."
-
-
-def _told(failure: Failure) -> str:
-    return f"{failure.tool or failure.node} failed and was tried again: {failure.message}"
 
 
 def _left(spec: GoalSpec | None, past: int) -> list[str]:

@@ -1,15 +1,15 @@
-"""What is known of a ladybug file apart from the file: checksums that tell a damaged one from a good one.
+"""Checksums of a ladybug file, which tell a damaged file from a good one.
 
-ladybug opens an empty or damaged file as an empty database, without an error, and writes to it. So beside `NAME.lbug` there is
-`NAME.lbug.sum`. Its record says what the file was when it was last written, and how much of the log beside it was committed.
+ladybug opens an empty or damaged file as an empty database, without an error, and writes to it. Therefore `NAME.lbug.sum` records the
+checksum of `NAME.lbug` when it was last written, and how much of its log was committed.
 
-The file itself changes only while ladybug merges the log into it, which happens when we say so: before that the record says `merging`,
-after that it has the new checksum. A commit appends to the log, and then the record is brought up to date. So a process that is killed
-at any moment leaves a record that is true of its file: the log may be longer than the record says, never shorter. Only a merge that was
-killed cannot be checked by a checksum; ladybug finishes it when it opens the file, and then there must be as many tables as before.
+The file itself changes only while ladybug merges the log into it, which happens on request: before a merge the record says `merging`,
+and after it the record has the new checksum. A commit appends to the log, and then the record is updated. So a process that is killed
+at any moment leaves a record that is true of its file: the log may be longer than recorded, never shorter. Only an interrupted merge
+cannot be checked by a checksum; ladybug finishes it when it opens the file, and then there must be as many tables as before.
 
-The record is also where a process locks the file. It is written in place, in one of two slots by turns, so that a machine that loses
-power in the middle of a write still has the other one. Imported by the child: nothing of Interlock is imported here.
+A process also locks the file by its record. The record is written in place, into one of two slots in turn, so that the other slot is
+intact if the machine loses power during a write. The child process imports this module: it imports nothing of Interlock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EMPTY = hashlib.sha256().hexdigest()
 
 
 class DamagedFile(Exception):
-    """The file is not what was last written."""
+    """The file differs from what was last written."""
 
 
 class OpenElsewhere(Exception):
@@ -41,7 +41,7 @@ class OpenElsewhere(Exception):
 
 @dataclass(frozen=True)
 class _Record:
-    """What was last written. `number` counts the records; `log` and `log_sum` are the size and the checksum of what was committed."""
+    """The state of the file. `number` counts the records; `log` and `log_sum` are the size and checksum of the committed log."""
 
     number: int = 0
     state: Literal["new", "whole", "merging"] = "new"
@@ -53,7 +53,7 @@ class _Record:
 
 
 class Checksums:
-    """The record of one ladybug file. Whoever calls something else than `log_size` has locked it."""
+    """The record of one ladybug file. All methods but `log_size` need the lock."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.with_name(f"{path.name}.sum")
@@ -65,7 +65,7 @@ class Checksums:
         self._log_hash = hashlib.sha256()
 
     def lock(self) -> None:
-        """Keep other processes out for as long as this one lives, or raise OpenElsewhere."""
+        """Lock the file until `unlock` or the end of the process. Raises OpenElsewhere if another process has locked it."""
         while self._opened is None:
             opened = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
@@ -79,7 +79,7 @@ class Checksums:
                     os.close(opened)
 
     def is_locked(self) -> bool:
-        """Tell whether another process has the file open."""
+        """Return whether another process has the file open."""
         try:
             self.lock()
         except OpenElsewhere:
@@ -88,13 +88,13 @@ class Checksums:
         return False
 
     def unlock(self) -> None:
-        """Let other processes in."""
+        """Release the lock."""
         if self._opened is not None:
             os.close(self._opened)
             self._opened = None
 
     def check(self) -> None:
-        """Compare the file with its record, before it is opened. Raises DamagedFile; nothing is changed then."""
+        """Compare the file with its record before it is opened. Raises DamagedFile, and changes nothing then."""
         self._record = record = self._read()
         if record is None or record.state == "new":
             self._check_unknown(record)
@@ -105,7 +105,7 @@ class Checksums:
             self._check_merging(record)
 
     def drop_tail(self) -> bool:
-        """Cut off what was being appended to the log when its writer was killed; return False where there is no such thing."""
+        """Cut an incomplete entry off the log, which a killed writer has left. Return whether there was one."""
         record = self._record
         if record is None or record.state == "new" or self.log_size() <= record.log:
             return False
@@ -113,7 +113,7 @@ class Checksums:
         return True
 
     def opened(self, tables: int) -> None:
-        """Note that ladybug has opened the file and found so many tables. Raises DamagedFile where there were more."""
+        """Record that ladybug has opened the file, with this number of tables. Raises DamagedFile if there were more before."""
         record = self._record
         if record is not None and record.state == "whole":
             return
@@ -122,7 +122,7 @@ class Checksums:
         self._write_whole(tables)
 
     def committed(self) -> None:
-        """Note that what is in the log is committed."""
+        """Record that the content of the log is committed."""
         record = self._known
         with self._log.open("rb") as log:
             log.seek(record.log)
@@ -131,21 +131,21 @@ class Checksums:
         self._write(replace(record, log=record.log + len(added), log_sum=self._log_hash.hexdigest()))
 
     def merging(self, tables: int) -> None:
-        """Note that the file is about to be changed."""
+        """Record that the file is about to change."""
         self._write(replace(self._known, state="merging", tables=tables), to_disk=True)
 
     def merged(self) -> None:
-        """Note that the file has been changed, and that its log is gone."""
+        """Record that the file has changed, and that its log was merged."""
         self._write_whole(self._known.tables)
 
     def log_size(self) -> int:
-        """Return how many bytes the log has."""
+        """Return the size of the log in bytes."""
         return _size(self._log)
 
     def cut(self, size: int) -> None:
-        """Take back what was appended to the log by a process that has died since the log had this size.
+        """Truncate the log to a size, after the process that appended to it has died.
 
-        Where another process has the file by now, or a merge had begun, it is left as it is.
+        Does nothing if another process has opened the file since, or if a merge had begun.
         """
         try:
             self.lock()
@@ -162,11 +162,11 @@ class Checksums:
 
     @property
     def _known(self) -> _Record:
-        assert self._record is not None  # noqa: S101 - whoever calls has opened the file
+        assert self._record is not None  # noqa: S101 - the caller has opened the file
         return self._record
 
     def _check_unknown(self, record: _Record | None) -> None:
-        """Check a file that has no record: it is to be made, or an earlier version has made it. One that is being made may be empty."""
+        """Check a file without a record: a new one, which may be empty, or one of an earlier version."""
         size = _size(self._path)
         if size:
             self._check_header()
@@ -178,7 +178,7 @@ class Checksums:
             self._write(_Record(), to_disk=True)
 
     def _check_merging(self, record: _Record) -> None:
-        """Check a file whose log was being merged into it: its log is as it was, or has been merged."""
+        """Check a file with an interrupted merge: its log is unchanged, or was merged."""
         log = self._log if self._log.exists() else self._merged_log
         if _size(log):
             self._check_log(record, log)
@@ -199,7 +199,7 @@ class Checksums:
         size = _size(self._path)
         with self._path.open("rb") as file:
             if not size or size % _PAGE or file.read(len(_MAGIC)) != _MAGIC:
-                raise DamagedFile("it is not a graph, or a part of one")
+                raise DamagedFile("it is not a graph, or only a part of one")
 
     def _write_whole(self, tables: int) -> None:
         size = self.log_size()
@@ -216,7 +216,7 @@ class Checksums:
         self._write(record, to_disk=True)
 
     def _write(self, record: _Record, *, to_disk: bool = False) -> None:
-        assert self._opened is not None  # noqa: S101 - whoever calls has locked it
+        assert self._opened is not None  # noqa: S101 - the caller has locked it
         record = replace(record, number=record.number + 1)
         text = json.dumps(asdict(record)).encode()
         slot = b"%08x %s" % (zlib.crc32(text), text)
@@ -226,8 +226,8 @@ class Checksums:
         self._record = record
 
     def _read(self) -> _Record | None:
-        """Return the newest record; None where there is none yet."""
-        assert self._opened is not None  # noqa: S101 - likewise
+        """Return the newest record, if there is one."""
+        assert self._opened is not None  # noqa: S101 - the caller has locked it
         content = os.pread(self._opened, 2 * _SLOT, 0)
         found = [record for record in map(_record, (content[:_SLOT], content[_SLOT:])) if record is not None]
         if not found and content:
@@ -261,7 +261,7 @@ def _hash(file: Path, size: int) -> Any:
     made = hashlib.sha256()
     if size:
         with file.open("rb") as opened:
-            while size > 0 and (piece := opened.read(min(size, 1 << 20))):
-                made.update(piece)
-                size -= len(piece)
+            while size > 0 and (chunk := opened.read(min(size, 1 << 20))):
+                made.update(chunk)
+                size -= len(chunk)
     return made

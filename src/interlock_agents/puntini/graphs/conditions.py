@@ -1,4 +1,4 @@
-"""Conditions on the properties of nodes, and how values are compared: numbers as numbers, dates as dates, words without their case."""
+"""Conditions on the properties of nodes. Numbers are compared as numbers, dates as dates, and texts without case."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from interlock_agents.puntini.graph_store import Node
 __all__ = ["Arguments", "Condition", "Name", "fits", "in_words", "is_equal", "number_of", "shown", "undecided", "value_of"]
 
 _DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}.*)?")
-_ORDERED = frozenset({"less", "at_most", "more", "at_least"})
+_WORDS = {
+    "equal": "is", "not_equal": "is not", "less": "is less than", "at_most": "is at most", "more": "is more than",
+    "at_least": "is at least", "contains": "contains", "missing": "is missing", "present": "is there",
+}  # fmt: skip
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Test = Literal["equal", "not_equal", "less", "at_most", "more", "at_least", "contains", "missing", "present", "unconnected"]
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool: nothing that is not declared."""
+    """The arguments of a tool, without undeclared ones."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Condition(Arguments):
-    """A condition on a property of a node; without `property` any property may have the value.
+    """A condition on a property of a node; without `property`, any property may have the value.
 
-    `unconnected` has the name of a relationship as its value: nodes that have no such edge.
+    The value of `unconnected` is a relationship: it holds for nodes that have no such edge.
     """
 
     property: Name | None = None
@@ -36,36 +39,29 @@ class Condition(Arguments):
 
 
 def fits(node: Node, where: Sequence[Condition]) -> bool:
-    """Tell whether a node meets the conditions on its properties; those on its edges are not looked at."""
+    """Return whether a node meets the conditions on its properties; those on its edges are ignored."""
     return all(_holds(node, one) for one in where if one.test != "unconnected")
 
 
 def _holds(node: Node, one: Condition) -> bool:
     if one.property is None:
-        flag = value_of(node, str(one.value))
-        has = any(is_equal(value, one.value) for value in node.properties.values()) or flag is True
+        has = any(is_equal(value, one.value) for value in node.properties.values()) or value_of(node, str(one.value)) is True
         return has if one.test == "equal" else not has
     value = value_of(node, one.property)
     match one.test:
         case "missing" | "present":
             return (value is None) == (one.test == "missing")
-        case "equal":
-            return is_equal(value, one.value)
-        case "not_equal":
-            return not is_equal(value, one.value)
+        case "equal" | "not_equal":
+            return is_equal(value, one.value) == (one.test == "equal")
         case "contains":
             return isinstance(value, str) and str(one.value).casefold() in value.casefold()
         case _:
-            return _compares(value, one)
-
-
-def _compares(value: JsonValue, one: Condition) -> bool:
-    order = _order(value, one.value)
-    return order is not None and {"less": order < 0, "at_most": order <= 0, "more": order > 0, "at_least": order >= 0}[one.test]
+            order = _order(value, one.value)
+            return order is not None and {"less": order < 0, "at_most": order <= 0, "more": order > 0, "at_least": order >= 0}[one.test]
 
 
 def _order(one: JsonValue, other: JsonValue) -> int | None:
-    """Compare two numbers or two dates; None where they are neither."""
+    """Compare two numbers or two dates; None if they are neither."""
     numbers = number_of(one), number_of(other)
     if numbers[0] is not None and numbers[1] is not None:
         return (numbers[0] > numbers[1]) - (numbers[0] < numbers[1])
@@ -75,43 +71,45 @@ def _order(one: JsonValue, other: JsonValue) -> int | None:
 
 
 def _is_comparable(value: JsonValue, one: Condition) -> bool:
-    """Tell whether a value is like the one that is asked for: a number with its unit is neither equal to a number nor different."""
+    """Return whether a value can be compared: a number with a unit is neither equal to a number nor different from it."""
     if one.test in {"equal", "not_equal"}:
         has_unit = isinstance(value, str) and number_of(value) is None and re.search(r"\d", value) is not None
         return not has_unit or number_of(one.value) is None
-    return one.test not in _ORDERED or _order(value, one.value) is not None
+    return one.test in {"contains", "missing", "present"} or _order(value, one.value) is not None
 
 
 def undecided(nodes: Sequence[Node], where: Sequence[Condition]) -> str:
-    """Say why the graph cannot tell which nodes meet a condition, if it cannot.
+    """Return why the graph does not decide which nodes meet a condition, or an empty text.
 
-    A value is neither more nor less than the one that is asked for ('5 kg' and 3, 'Friday' and a date), or all of them lack a property.
+    A value cannot be compared ('5 kg' with 3, 'Friday' with a date), or no node has the property that is said to be missing.
     """
-    for one in where:
-        if one.test == "missing" and nodes and all(value_of(node, one.property or "") is None for node in nodes):
+    for one in (one for one in where if one.property is not None):
+        values = [(node, value_of(node, one.property or "")) for node in nodes]
+        if one.test == "missing" and values and all(value is None for _, value in values):
             return f"None of the nodes has a property '{one.property}', so I cannot tell them apart by it."
-        for node in nodes if one.property is not None else ():
-            value = value_of(node, one.property or "")
+        for node, value in values:
             if value is not None and not _is_comparable(value, one):
-                said = f"'{one.property}' of {node.label} {node.key} is '{shown(value)}'"
-                return f"{said}, which cannot be compared with '{shown(one.value)}': only numbers and dates as 2030-01-31 can."
+                return (
+                    f"'{one.property}' of {node.label} {node.key} is '{shown(value)}', which cannot be compared with '{shown(one.value)}': "
+                    "only numbers and dates as 2030-01-31 can."
+                )
     return ""
 
 
 def value_of(node: Node, name: str) -> JsonValue:
-    """Return the value of a property, whatever the case of its name; None where there is none."""
+    """Return the value of a property, ignoring the case of its name; None if there is no such property."""
     return next((value for known, value in node.properties.items() if known.casefold() == name.casefold()), None)
 
 
 def number_of(value: JsonValue) -> float | None:
-    """Read a value as a number, if it is one."""
+    """Return a value as a number, if it is one."""
     if isinstance(value, str):
         return float(value) if re.fullmatch(r"-?\d{1,15}(?:\.\d{1,15})?", value) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def is_equal(one: JsonValue, other: JsonValue) -> bool:
-    """Tell whether two values are the same for a person: '3' and 3.0 are, true and 1 are not."""
+    """Return whether a person would call two values the same: '3' and 3.0 are, true and 1 are not."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     numbers = number_of(one), number_of(other)
@@ -121,18 +119,12 @@ def is_equal(one: JsonValue, other: JsonValue) -> bool:
 
 
 def shown(value: JsonValue) -> str:
-    """Write a value for a person."""
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-
-
-_WORDS = {
-    "equal": "is", "not_equal": "is not", "less": "is less than", "at_most": "is at most", "more": "is more than",
-    "at_least": "is at least", "contains": "contains", "missing": "is missing", "present": "is there",
-}  # fmt: skip
+    """Return a value as text for a person."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def in_words(where: Sequence[Condition]) -> str:
-    """Say conditions in words."""
+    """Return conditions in words."""
     return " and ".join(map(_in_words, where)) or "is like that"
 
 

@@ -53,7 +53,7 @@ def check_limit(limit: int) -> int:
 
 
 def has(properties: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue]) -> bool:
-    """Return whether these properties include the wanted ones; None stands for a property that is absent."""
+    """Return whether these properties include the wanted ones; None means that a property is absent."""
     return all(is_same(properties.get(name), value) for name, value in wanted.items())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from interlock_agents.puntini.graph_store import Edge, Node, NodeRef
+from interlock_agents.puntini.graph_store import Edge, Node
 
 __all__ = ["as_mermaid", "as_svg"]
 
@@ -22,13 +22,12 @@ _UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800
 
 def as_mermaid(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
     """Write a graph as a Mermaid flowchart."""
-    names = {(node.label, node.key): f"n{number}" for number, node in enumerate(nodes)}
+    names = {node.ref: f"n{number}" for number, node in enumerate(nodes)}
     lines = ["flowchart LR"]
-    lines += [f'    {names[node.label, node.key]}["{_mermaid(_title(node))}"]' for node in nodes]
+    lines += [f'    {names[node.ref]}["{_mermaid(_title(node))}"]' for node in nodes]
     for edge in edges:
-        if _ends(edge) <= names.keys():
-            start, end = names[edge.start.label, edge.start.key], names[edge.end.label, edge.end.key]
-            lines.append(f'    {start} -->|"{_mermaid([edge.relationship])}"| {end}')
+        if {edge.start, edge.end} <= names.keys():
+            lines.append(f'    {names[edge.start]} -->|"{_mermaid([edge.relationship])}"| {names[edge.end]}')
     return "\n".join(lines) + "\n"
 
 
@@ -39,14 +38,13 @@ def as_svg(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
     graph: Any = cast("Any", pygraphviz).AGraph(directed=True, strict=False, rankdir="LR", nodesep="0.25", ranksep="0.6", bgcolor="white")
     graph.node_attr.update(shape="box", style="rounded,filled", fontname="Helvetica", fontsize="11", color="#888888")
     graph.edge_attr.update(fontname="Helvetica", fontsize="9", color="#666666", fontcolor="#444444")
-    names = {(node.label, node.key): f"n{number}" for number, node in enumerate(nodes)}
+    names = {node.ref: f"n{number}" for number, node in enumerate(nodes)}
     for node in nodes:
         colour = _COLOURS[zlib.crc32(node.label.encode()) % len(_COLOURS)]
-        graph.add_node(names[node.label, node.key], label=_plain("\n".join(_title(node))), fillcolor=colour)
+        graph.add_node(names[node.ref], label=_plain("\n".join(_title(node))), fillcolor=colour)
     for edge in edges:
-        if _ends(edge) <= names.keys():
-            start, end = names[edge.start.label, edge.start.key], names[edge.end.label, edge.end.key]
-            graph.add_edge(start, end, label=_plain(edge.relationship))
+        if {edge.start, edge.end} <= names.keys():
+            graph.add_edge(names[edge.start], names[edge.end], label=_plain(edge.relationship))
     with _quiet():
         return cast("bytes", graph.draw(format="svg", prog="dot")).decode()
 
@@ -54,14 +52,6 @@ def as_svg(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
 def _title(node: Node) -> list[str]:
     shown = [f"{name}: {_short(value)}" for name, value in list(node.properties.items())[:_MOST_PROPERTIES]]
     return [f"{node.label} {_cut(node.key)}", *shown]
-
-
-def _ends(edge: Edge) -> set[tuple[str, str]]:
-    return {_pair(edge.start), _pair(edge.end)}
-
-
-def _pair(ref: NodeRef) -> tuple[str, str]:
-    return ref.label, ref.key
 
 
 def _short(value: Any) -> str:
@@ -74,24 +64,24 @@ def _cut(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Write text for Graphviz, which knows escapes and entities in labels. What XML cannot have, or turns a line round, is not shown."""
+    """Escape text for a label of Graphviz, and replace characters that XML cannot have or that reverse text."""
     return _UNSEEN.sub("\ufffd", text).replace("&", "&amp;").replace("\\", "\\\\")
 
 
 def _mermaid(lines: Sequence[str]) -> str:
-    """Write text for Mermaid: every character that means something there as a number."""
+    """Escape text for Mermaid: every special character as a number."""
     safe = ["".join(letter if letter.isalnum() or letter in " _-.,:/" else f"#{ord(letter)};" for letter in line) for line in lines]
     return "<br>".join(safe)
 
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Keep what Graphviz has to say about fonts to itself."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    """Suppress the warnings of Graphviz about fonts."""
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         os.close(nowhere)

@@ -108,7 +108,7 @@ class _Asker:
         return await self._between(node, await self._node(question.near.node), question.near)
 
     async def _property(self, node: Node, name: str, *, is_one: bool) -> str:
-        """Return a property. If there is none, return the nodes of that label: 'what ingredients does it have'."""
+        """Return a property, or else the nodes that have its name as a label: 'what ingredients does it have'."""
         value = value_of(node, name)
         if value is not None:
             return shown(value) if is_one else f"{node.label} {node.key}: {shown(value)}"

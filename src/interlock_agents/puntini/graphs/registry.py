@@ -177,9 +177,9 @@ async def _delete_edge(store: GraphStore, graph: str, wanted: _DeleteEdge) -> Fo
         *await store.edges(graph, start=end, end=start, limit=MAX_NODES),
     ]
     if there and not any((edge.start, edge.relationship) == (start, relationship) for edge in there):
-        told = f"There is no edge {relationship} from {start.label} '{start.key[:100]}' to {end.label} '{end.key[:100]}' in the graph."
+        message = f"There is no edge {relationship} from {start.label} '{start.key[:100]}' to {end.label} '{end.key[:100]}' in the graph."
         said = sorted(str(edge.ref) for edge in there)
-        raise NotInGraph(f"{told} There is: {', '.join(said)}.")
+        raise NotInGraph(f"{message} There is: {', '.join(said)}.")
     return await _applied(store, graph, DeleteEdge(start=start, end=end, relationship=relationship))
 
 

@@ -70,7 +70,8 @@ class Target:
         if self.ends is None:
             return f"MATCH (e:{quoted(self.table.name)} {{{KEY}: {at}a}})"
         start, end = map(quoted, self.ends)
-        return f"MATCH (a:{start} {{{KEY}: {at}a}}) WITH {_carried(at)} MATCH (a)-[e:{quoted(self.table.name)}]->(b:{end}) WHERE b.{KEY} = {at}b"
+        first = f"MATCH (a:{start} {{{KEY}: {at}a}}) WITH {_carried(at)}"
+        return f"{first} MATCH (a)-[e:{quoted(self.table.name)}]->(b:{end}) WHERE b.{KEY} = {at}b"
 
     def create(self, elements: Sequence[Node | Edge]) -> list[Statement]:
         """Create elements."""

@@ -6,7 +6,7 @@ like those of the other tools: keys, labels and names are checked, and one trans
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from pydantic import JsonValue
@@ -84,48 +84,43 @@ class _WritingQuery:
 
     async def changes(self, clause: Tree, row: dict[str, Any], store: GraphStore, graph: str) -> AsyncIterator[Change]:
         """Yield the changes that a clause makes for a row. Elements that it creates are added to the row."""
+        for path in clause.of("new_path"):
+            async for change in self._create(clause, path, row, store, graph):
+                yield change
+        for change in self._updates(clause, row):
+            yield change
+
+    def _updates(self, clause: Tree, row: Mapping[str, Any]) -> Iterator[Change]:
         match clause.rule:
-            case "create" | "merge":
-                for path in clause.of("new_path"):
-                    async for change in self._create(clause, path, row, store, graph):
-                        yield change
             case "set":
                 for assignment in clause.of("assignment"):
-                    for change in _update(row.get(self._name(assignment.begin)), self._assigned(assignment, row)):
-                        yield change
+                    yield from _update(row.get(self._name(assignment.begin)), self._assigned(assignment, row))
             case "remove":
                 for place in range(clause.begin + 1, clause.end, 4):
-                    name = check_name(self._name(place + 2), "property")
-                    for change in _update(row.get(self._name(place)), {name: None}):
-                        yield change
-            case _:
+                    yield from _update(row.get(self._name(place)), {check_name(self._name(place + 2), "property"): None})
+            case "delete":
                 for variable in self._variables(clause):
-                    for change in _delete(row.get(variable), detach=self._tokens[clause.begin].folded == "DETACH"):
-                        yield change
+                    yield from _delete(row.get(variable), detach=self._tokens[clause.begin].folded == "DETACH")
+            case _:
+                pass
 
     async def _create(self, clause: Tree, path: Tree, row: dict[str, Any], store: GraphStore, graph: str) -> AsyncIterator[Change]:
         merges, nodes = clause.rule == "merge", list[NodeRef]()
         for part in path.of("new_node"):
-            variable, label, properties = self._element(part, row)
             if not self._is_new(part):
-                nodes.append(_ref(row.get(variable)))
+                nodes.append(_ref(row.get(self._element(part)[0])))
                 continue
-            if label is None or KEY not in properties:
-                raise QueryDenied("A new node has one label and a key: write (:Task {key: 'Design'}).")
-            key = properties.pop(KEY)
-            if not isinstance(key, str):
-                raise ToolInputInvalid("The key of a node is a text.")
-            if merges and properties:
+            node = self._new_node(part, row)
+            if merges and node.properties:
                 raise QueryDenied("MERGE finds a node by its key alone: write MERGE (n:Task {key: 'Design'}) SET n.name = value.")
-            is_there = bool(await store.nodes(graph, label=label, key=key, limit=1))
+            is_there = bool(await store.nodes(graph, label=node.label, key=node.key, limit=1))
             if is_there and not merges:
-                raise ToolInputInvalid(f"There is a {label} '{key[:100]}' already. MERGE takes the one that is there.")
-            row[variable] = {"label": label, KEY: key}
-            nodes.append(NodeRef(label=label, key=key))
-            yield AddNode(node=Node(label=label, key=key, properties=properties))
+                raise ToolInputInvalid(f"There is a {node.label} '{node.key[:100]}' already. MERGE takes the one that is there.")
+            nodes.append(node.ref)
+            yield AddNode(node=node)
             for on in clause.of("on"):
                 if (self._tokens[on.begin + 1].folded == "MATCH") == is_there:
-                    async for change in self.changes(on.children[0], row, store, graph):
+                    for change in self._updates(on.children[0], row):
                         yield change
         for part, first, second in zip(path.of("new_edge"), nodes, nodes[1:], strict=False):
             variable, name, properties = self._element(part, row)
@@ -136,6 +131,16 @@ class _WritingQuery:
                 "relationship": name,
             }
             yield AddEdge(edge=Edge(start=start, end=end, relationship=str(name), properties=properties))
+
+    def _new_node(self, part: Tree, row: dict[str, Any]) -> Node:
+        variable, label, properties = self._element(part, row)
+        if label is None or KEY not in properties:
+            raise QueryDenied("A new node has one label and a key: write (:Task {key: 'Design'}).")
+        key = properties.pop(KEY)
+        if not isinstance(key, str):
+            raise ToolInputInvalid("The key of a node is a text.")
+        row[variable] = {"label": label, KEY: key}
+        return Node(label=label, key=key, properties=properties)
 
     def _element(self, part: Tree, row: Mapping[str, Any] | None = None) -> tuple[str, str | None, dict[str, JsonValue]]:
         """Return the variable of a node or edge in a pattern, its label or relationship, and its properties in a row.
