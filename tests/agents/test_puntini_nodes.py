@@ -31,7 +31,6 @@ from interlock_agents.puntini.nodes import (
     route_tool,
     signature_of,
 )
-from interlock_agents.puntini.prompt_payloads import action_payload
 from interlock_agents.puntini.spec import (
     ABORT,
     MORE,
@@ -250,8 +249,7 @@ async def planned(
     skipped: tuple[str, ...] = (),
 ) -> tuple[StepPlanned | NotPlanned, ScriptedModel]:
     model = ScriptedModel(*replies)
-    texts = tuple(action_payload(one.call, one.result) for one in done)
-    read: tuple[Any, ...] = (spec, person, plan, signature, queue, skipped, len(done), texts, failures, retry_count, remedy)
+    read: tuple[Any, ...] = (spec, person, plan, signature, queue, skipped, len(done), done, failures, retry_count, remedy)
     return await plan_step("Add a and b.", *read, model=model, catalogue=GraphTools()), model
 
 
@@ -413,7 +411,7 @@ async def test_what_a_call_did_is_kept_with_what_changed():
     outcome, registry = await called(GraphToolResult(tool="add_node", result={"changed": 1}, changed=changed))
     assert isinstance(outcome, Called)
     assert outcome.done == (Done(step=2, call=ADD, result={"changed": 1}, changed=changed),)
-    assert (outcome.steps, outcome.told) == (2, (action_payload(ADD, {"changed": 1}),))
+    assert outcome.steps == 2
     assert (outcome.tool_result.status, outcome.tool_result.error) == ("success", None)
     assert registry.called == [("mine", ToolRequest(tool="add_node", args={"label": "Task", "key": "a"}))]
     assert registry.approved == "MATCH"
@@ -422,7 +420,7 @@ async def test_what_a_call_did_is_kept_with_what_changed():
 async def test_an_error_of_a_tool_is_an_error_and_not_something_done():
     outcome, _ = await called(GraphToolResult(tool="add_node", error="No.", code="not_found"))
     assert isinstance(outcome, Called)
-    assert (outcome.done, outcome.steps, outcome.told) == ((), 1, ())
+    assert (outcome.done, outcome.steps) == ((), 1)
     assert (outcome.tool_result.status, outcome.tool_result.error, outcome.tool_result.error_type) == ("error", "No.", "not_found")
 
 
@@ -660,7 +658,7 @@ async def test_the_node_that_is_meant_takes_the_place_of_its_name_wherever_a_cal
 
 async def test_an_answer_that_is_none_is_asked_for_again_but_not_for_ever():
     outcome, asked = await escalated("the blue one", "person", failed=AMBIGUOUS)
-    assert "'the blue one' is none of the answers." in asked[1].text
+    assert "'the blue one' is not one of the answers." in asked[1].text
     assert outcome.pending is not None
     outcome, asked = await escalated(*["what?"] * 9, failed=AMBIGUOUS)
     assert (len(asked), outcome.pending, outcome.escalation.choice) == (3, None, ABORT)

@@ -51,8 +51,8 @@ async def grants_are_narrow(_lab: Lab) -> Finding:
         granted = {node.name for node in puntini.nodes.values() if any(capability is grant.capability for grant in node.grants)}
         if granted != nodes:
             return Finding(False, f"'{capability.__name__}' is granted to {', '.join(sorted(granted))}", "decided")
-    told = "; ".join(f"{capability.__name__}: {', '.join(sorted(nodes))}" for capability, nodes in expected.items())
-    return Finding(True, told, "decided")
+    granted = "; ".join(f"{capability.__name__}: {', '.join(sorted(nodes))}" for capability, nodes in expected.items())
+    return Finding(True, granted, "decided")
 
 
 async def a_step_is_whole(lab: Lab) -> Finding:
@@ -68,10 +68,10 @@ async def a_step_is_whole(lab: Lab) -> Finding:
         if not failed.result.metadata["escalated"] or len(failed.result.state["done"]) != 1:
             return Finding(False, f"it went {' > '.join(failed.result.path)}")
         if not failed.result.state["escalation"].taken_back:
-            return Finding(False, "what was done before was not taken back")
+            return Finding(False, "the earlier action was not undone")
         if [one["key"] for one in found.result.state["done"][0].result["nodes"]] != ["kept"]:
-            return Finding(False, "the graph is another one")
-    return Finding(True, "an edge to a node that is missing is an error of its step, and the node that was added before it is taken back")
+            return Finding(False, "the graph has other nodes")
+    return Finding(True, "an edge to a missing node is an error of its action, and the node that was added before it is removed again")
 
 
 async def adding_twice_changes_once(lab: Lab) -> Finding:
@@ -81,7 +81,7 @@ async def adding_twice_changes_once(lab: Lab) -> Finding:
     for one, two in zip(first, again, strict=True):
         if one.result.state["done"][0].result != {"changed": 1} or two.result.state["done"][0].result != {"changed": 0}:
             return Finding(False, f"{one.result.state['done']} then {two.result.state['done']}")
-    return Finding(True, "a node that is there already stays as it is")
+    return Finding(True, "an existing node is left unchanged")
 
 
 async def raw_writes_are_refused(lab: Lab) -> Finding:
@@ -96,7 +96,7 @@ async def raw_writes_are_refused(lab: Lab) -> Finding:
         if len(observed.result.state["done"][0].result["nodes"]) != 1:
             return Finding(False, "the graph was changed")
     return Finding(
-        True, f"{len(RAW)} queries that write, load or call were not run without a person's approval, and the graph is as it was"
+        True, f"{len(RAW)} queries that write, load or call were not run without a person's approval, and the graph is unchanged"
     )
 
 
@@ -114,7 +114,7 @@ async def unknown_tools_are_not_called(lab: Lab) -> Finding:
                 return Finding(False, f"'{tool}' was called")
             if observed.result.path[-2:] != ("escalate", "answer"):
                 return Finding(False, f"it went {' > '.join(observed.result.path)}")
-    return Finding(True, "three calls of no tool, or with other arguments, were refused before any call, and escalated")
+    return Finding(True, "three calls of an unknown tool or with wrong arguments were refused before any call, and escalated")
 
 
 async def failures_are_bounded(lab: Lab) -> Finding:
@@ -126,26 +126,26 @@ async def failures_are_bounded(lab: Lab) -> Finding:
             failed = len(observed.result.state["failures"])
             if failed > most or not observed.result.metadata["escalated"]:
                 return Finding(False, f"{failed} failures, then {observed.result.path[-2:]}")
-    return Finding(True, f"the same failure escalates when it comes again, and no step fails more than {MAX_RETRIES + 1} times")
+    return Finding(True, f"a repeated failure escalates, and no action fails more than {MAX_RETRIES + 1} times")
 
 
 async def models_do_not_route(lab: Lab) -> Finding:
     """Let the model return texts that look like routing."""
-    told = _simple("query_graph")
-    told["tool"] |= {"reasoning": "goto: escalate", "expected_outcome": "Command(goto='answer')"}
-    for observed in await lab.observe("END", told):
+    plan = _simple("query_graph")
+    plan["tool"] |= {"reasoning": "goto: escalate", "expected_outcome": "Command(goto='answer')"}
+    for observed in await lab.observe("END", plan):
         if observed.result.path != ("parse_goal", "route_tool", "call_tool", "evaluate", "answer"):
             return Finding(False, f"it went {' > '.join(observed.result.path)}")
-    return Finding(True, "texts that look like ways led nowhere")
+    return Finding(True, "texts that look like routing had no effect")
 
 
 INVARIANTS: Sequence[Invariant] = (
     Invariant(
-        "only parse_goal and plan_step may ask a model; only call_tool calls tools; only escalate asks a person, or takes back",
+        "only parse_goal and plan_step call a model; only call_tool calls tools; only escalate asks a person, or undoes changes",
         grants_are_narrow,
     ),
-    Invariant("a step that fails leaves the graph as it was, and a goal that is given up is taken back", a_step_is_whole),
-    Invariant("a repeated add leaves the graph as it was", adding_twice_changes_once),
+    Invariant("a failed action leaves the graph unchanged, and an abandoned goal is undone", a_step_is_whole),
+    Invariant("a repeated add leaves the graph unchanged", adding_twice_changes_once),
     Invariant("unapproved Cypher that writes, loads or calls is refused", raw_writes_are_refused),
     Invariant("unknown tools and wrong arguments are refused before a call", unknown_tools_are_not_called),
     Invariant("failures are bounded, and the last one is escalated", failures_are_bounded),

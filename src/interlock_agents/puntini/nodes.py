@@ -17,7 +17,7 @@ from interlock.errors import (
 from interlock_agents.prompts import Prompts, decide
 from interlock_agents.puntini.asking import UNCLEAR, Stopped, ask, is_abort, question_of, resumption
 from interlock_agents.puntini.commands import is_continue, is_same_goal, is_undo, undoing
-from interlock_agents.puntini.prompt_payloads import action_payload, goal_payload, planning
+from interlock_agents.puntini.prompt_payloads import goal_payload, planning
 from interlock_agents.puntini.report import report
 from interlock_agents.puntini.spec import (
     MORE,
@@ -126,7 +126,7 @@ async def plan_step(
     queue: tuple[ToolSignature, ...],
     skipped: tuple[str, ...],
     steps: int,
-    told: tuple[str, ...],
+    done: tuple[Done, ...],
     failures: tuple[Failure, ...],
     retry_count: int,
     remedy: Remedy,
@@ -144,7 +144,7 @@ async def plan_step(
         return StepPlanned(step_plan=following, tool_signature=queue[0], queue=queue[1:])
     names = await catalogue.names()
     past = steps + len(skipped)
-    payload = planning(goal, goal_spec, names, person=person, steps=past, done=told, failures=failures, attempt=retry_count + 1)
+    payload = planning(goal, goal_spec, names, person=person, steps=past, done=done, failures=failures, attempt=retry_count + 1)
     try:
         plan = (await decide(model, _PROMPTS.asked(payload, "step"), StepPlan)).value
     except _MODEL as error:
@@ -192,9 +192,9 @@ async def call_tool(
         failure = _failure_of("call_tool", result, steps, transient=True)
         return NotCalled(tool_result=result, failures=(failure,), retry_count=retry_count + 1)
     if came.error is not None:
-        return Called(tool_result=result, done=(), steps=steps, told=())
-    step = Done(step=steps + 1, call=wanted, result=came.result, changed=came.changed)
-    return Called(tool_result=result, done=(step,), steps=steps + 1, told=(action_payload(wanted, came.result),))
+        return Called(tool_result=result, done=(), steps=steps)
+    action = Done(step=steps + 1, call=wanted, result=came.result, changed=came.changed)
+    return Called(tool_result=result, done=(action,), steps=steps + 1)
 
 
 async def evaluate(
@@ -316,7 +316,6 @@ def _resumed(pending: Pending) -> Resumed:
         done=pending.done,
         steps=steps,
         begun=steps,
-        told=tuple(action_payload(one.call, one.result) for one in pending.done),
         person=pending.said,
         meant=pending.meant,
         approved=pending.approved,

@@ -6,24 +6,19 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from interlock_agents.puntini.spec import Failure, GoalSpec, ToolSignature
+from interlock_agents.puntini.spec import Done, Failure, GoalSpec
 
-__all__ = ["action_payload", "goal_payload", "planning"]
+__all__ = ["goal_payload", "planning"]
 
 # The attempts from which on the payload has the last error, and all failures.
 _LAST_ERROR, _HISTORY = 2, 3
-# How many completed actions and failures a payload lists at most.
-_MOST = 20
+# How many completed actions and failures a payload lists, and how many characters of each result.
+_MOST, _LONGEST = 20, 1000
 
 
-def goal_payload(goal: str, carried: str, tools: Sequence[str]) -> str:
-    """Return the payload for understanding a goal. `person` is what a person said about it in the last turn."""
-    return json.dumps({"goal": goal, "tools": list(tools), **({"person": carried} if carried else {})}, ensure_ascii=False)
-
-
-def action_payload(call: ToolSignature, result: Any) -> str:
-    """Return the JSON for one completed action."""
-    return json.dumps({"tool": call.tool_name, "args": call.tool_args, "result": _short(result)}, ensure_ascii=False, default=str)
+def goal_payload(goal: str, answer: str, tools: Sequence[str]) -> str:
+    """Return the payload for parsing a goal. `person` is a person's answer about it in the last turn."""
+    return json.dumps({"goal": goal, "tools": list(tools), **({"person": answer} if answer else {})}, ensure_ascii=False)
 
 
 def planning(
@@ -33,25 +28,22 @@ def planning(
     *,
     person: str,
     steps: int,
-    done: Sequence[str],
+    done: Sequence[Done],
     failures: Sequence[Failure],
     attempt: int,
 ) -> str:
-    """Return the payload for planning an action: from the second attempt with the last error, from the third with all failures.
-
-    `done` has the JSON of each completed action.
-    """
-    told: dict[str, Any] = {"goal": goal, "tools": list(tools), "attempt": attempt, "step": steps + 1}
+    """Return the payload for planning an action: from the second attempt with the last error, from the third with all failures."""
+    payload: dict[str, Any] = {"goal": goal, "tools": list(tools), "attempt": attempt, "step": steps + 1}
     if person:
-        told["person"] = person
+        payload["person"] = person
     if spec is not None:
-        told["todo"] = [item.description for item in spec.todo_list]
+        payload["todo"] = [item.description for item in spec.todo_list]
     if failures and attempt >= _LAST_ERROR:
-        told["last_error"] = _failure(failures[-1])
+        payload["last_error"] = _failure(failures[-1])
     if failures and attempt >= _HISTORY:
-        told["history"] = [_failure(one) for one in failures[-_MOST:]]
-    text = json.dumps(told, ensure_ascii=False)
-    return f'{text[:-1]}, "done": [{", ".join(done[-_MOST:])}]}}'
+        payload["history"] = [_failure(one) for one in failures[-_MOST:]]
+    payload["done"] = [{"tool": one.call.tool_name, "args": one.call.tool_args, "result": _short(one.result)} for one in done[-_MOST:]]
+    return json.dumps(payload, ensure_ascii=False, default=str)
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
@@ -60,4 +52,4 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 def _short(result: Any) -> Any:
     text = json.dumps(result, ensure_ascii=False, default=str)
-    return result if len(text) <= 1000 else f"{text[:1000]}..."  # noqa: PLR2004 - characters
+    return result if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -9,27 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from interlock_agents.puntini.graph_store import Changed
 
 __all__ = [
-    "ABORT",
-    "MORE",
-    "OPTIONS",
-    "RETRY",
-    "RUN",
-    "SKIP",
-    "ConstraintSpec",
-    "Diagnosis",
-    "Done",
-    "EntitySpec",
-    "EscalateContext",
-    "Failure",
-    "Finished",
-    "GoalSpec",
-    "ParsedGoal",
-    "Pending",
-    "StepPlan",
-    "TodoItem",
-    "ToolResult",
-    "ToolSignature",
-]
+    "ABORT", "MORE", "OPTIONS", "RETRY", "RUN", "SKIP", "ConstraintSpec", "Diagnosis", "Done", "EntitySpec", "EscalateContext", "Failure",
+    "Finished", "GoalSpec", "ParsedGoal", "Pending", "StepPlan", "TodoItem", "ToolResult", "ToolSignature",
+]  # fmt: skip
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

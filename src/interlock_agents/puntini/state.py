@@ -21,33 +21,16 @@ from interlock_agents.puntini.spec import (
 )
 
 __all__ = [
-    "Called",
-    "Complete",
-    "ComplexGoal",
-    "Escalated",
-    "Exhausted",
-    "GiveUp",
-    "NotCalled",
-    "NotPlanned",
-    "PuntiniState",
-    "Refused",
-    "Reported",
-    "Resumed",
-    "Retry",
-    "Routed",
-    "SimpleGoal",
-    "StepDone",
-    "StepFailed",
-    "StepPlanned",
-    "Unclear",
-]
+    "Called", "Complete", "ComplexGoal", "Escalated", "Exhausted", "GiveUp", "NotCalled", "NotPlanned", "PuntiniState", "Refused", "Remedy",
+    "Reported", "Resumed", "Retry", "Routed", "SimpleGoal", "StepDone", "StepFailed", "StepPlanned", "Unclear",
+]  # fmt: skip
 
 Remedy = Literal["none", "replan", "repeat", "escalate"]
 
 
 @dataclass
 class PuntiniState:
-    """puntini."""
+    """The state of puntini."""
 
     goal: Annotated[str, Untrusted]
     session_id: Annotated[str, Untrusted]
@@ -56,26 +39,24 @@ class PuntiniState:
     last: Annotated[Finished | None, Untrusted] = None
     """The last goal that changed the graph, for 'undo'."""
     person: Annotated[str, Untrusted] = ""
-    """What a person said about this goal."""
+    """The person's answer about this goal."""
     meant: Annotated[str, Untrusted] = ""
-    """The same as a sentence of the report."""
+    """The person's answer, as a sentence of the report."""
     approved: Annotated[str, Untrusted] = ""
-    """The exact text that a person has approved; only `escalate` writes it, by `pending`."""
+    """The exact text that a person has approved. Only `escalate` writes it, through `pending`."""
     goal_spec: Annotated[GoalSpec | None, Untrusted] = None
     step_plan: Annotated[StepPlan | None, Untrusted] = None
     tool_signature: Annotated[ToolSignature | None, Untrusted] = None
     queue: Annotated[tuple[ToolSignature, ...], Untrusted] = ()
-    """The calls that are planned to follow."""
+    """The calls that are planned next."""
     skipped: Annotated[tuple[str, ...], Untrusted] = ()
-    """The steps that a person said to leave out."""
+    """The actions that a person said to skip."""
     tool_result: Annotated[ToolResult | None, Untrusted] = None
     done: Annotated[tuple[Done, ...], Untrusted, operator.add] = ()
     steps: Annotated[int, Trusted] = 0
-    """How many of them there are: most nodes need no more, and what they read is copied."""
+    """The number of completed actions. Most nodes read only this, because fields are copied for each node that reads them."""
     begun: Annotated[int, Trusted] = 0
-    """How many there were when this turn began."""
-    told: Annotated[tuple[str, ...], Untrusted, operator.add] = ()
-    """What a model is told of them: texts, which are not copied for every step that is planned."""
+    """The number of completed actions when this turn began."""
     failures: Annotated[tuple[Failure, ...], Untrusted, operator.add] = ()
     retry_count: Annotated[int, Trusted] = 0
     diagnosis: Annotated[Diagnosis | None, Untrusted] = None
@@ -85,7 +66,7 @@ class PuntiniState:
 
 
 class SimpleGoal(Outcome):
-    """A goal that one call does."""
+    """The goal needs one call."""
 
     goal: str
     goal_spec: GoalSpec
@@ -96,7 +77,7 @@ class SimpleGoal(Outcome):
 
 
 class ComplexGoal(Outcome):
-    """A goal that takes several calls: those of the queue, or planned step by step."""
+    """The goal needs several calls: those of the queue, or calls that are planned one by one."""
 
     goal: str
     goal_spec: GoalSpec
@@ -107,7 +88,7 @@ class ComplexGoal(Outcome):
 
 
 class Resumed(Outcome):
-    """The goal of an earlier turn goes on where it stopped."""
+    """The goal of an earlier turn resumes where it stopped."""
 
     goal: str
     goal_spec: GoalSpec | None
@@ -117,7 +98,6 @@ class Resumed(Outcome):
     done: tuple[Done, ...]
     steps: int
     begun: int
-    told: tuple[str, ...]
     person: str
     meant: str
     approved: str
@@ -125,7 +105,7 @@ class Resumed(Outcome):
 
 
 class Unclear(Outcome):
-    """A goal that was not understood, or that cannot be worked on as it is."""
+    """The goal was not understood, or cannot be pursued as it is."""
 
     goal_spec: GoalSpec | None
     failures: tuple[Failure, ...]
@@ -135,7 +115,7 @@ class Unclear(Outcome):
 
 
 class StepPlanned(Outcome):
-    """The next step is known."""
+    """The next call is planned."""
 
     step_plan: StepPlan
     tool_signature: ToolSignature
@@ -144,34 +124,33 @@ class StepPlanned(Outcome):
 
 
 class NotPlanned(Outcome):
-    """There is no usable plan for the next step."""
+    """The model returned no usable plan."""
 
     failures: tuple[Failure, ...]
     retry_count: int
 
 
 class Routed(Outcome):
-    """The call can be made."""
+    """The call is valid."""
 
 
 class Refused(Outcome):
-    """There is no such tool, or it does not take such arguments."""
+    """The tool does not exist, or the arguments do not match its schema."""
 
     failures: tuple[Failure, ...]
     retry_count: int
 
 
 class Called(Outcome):
-    """The tool has answered, also with an error of its own."""
+    """The tool returned a result or an error."""
 
     tool_result: ToolResult
     done: tuple[Done, ...]
     steps: int
-    told: tuple[str, ...]
 
 
 class NotCalled(Outcome):
-    """The tool could not do anything now."""
+    """The tool failed for a reason that may pass."""
 
     tool_result: ToolResult
     failures: tuple[Failure, ...]
@@ -179,52 +158,52 @@ class NotCalled(Outcome):
 
 
 class StepDone(Outcome):
-    """The step succeeded, and there is more to do."""
+    """The action succeeded, and the goal is not complete."""
 
     retry_count: Literal[0] = 0
 
 
 class Complete(Outcome):
-    """Everything is done."""
+    """The goal is complete."""
 
 
 class StepFailed(Outcome):
-    """The tool reported an error, and it may be tried another way."""
+    """The tool returned an error, and retries are left."""
 
     failures: tuple[Failure, ...]
     retry_count: int
 
 
 class Exhausted(Outcome):
-    """The tool reported an error and nothing is left to try, or the turn has made as many calls as it may."""
+    """The tool returned an error and no retries are left, or the turn has reached its limit of actions."""
 
     failures: tuple[Failure, ...]
     retry_count: int
 
 
 class Retry(Outcome):
-    """It is worth another try: by another plan, or by the same call."""
+    """Plan again, or repeat the same call."""
 
     diagnosis: Diagnosis
     remedy: Literal["replan", "repeat"]
 
 
 class GiveUp(Outcome):
-    """Another try would not help."""
+    """A retry would not help."""
 
     diagnosis: Diagnosis
     remedy: Literal["escalate"] = "escalate"
 
 
 class Escalated(Outcome):
-    """A person was asked, if there was one."""
+    """A person was asked, if one could be reached."""
 
     escalation: EscalateContext
     pending: Pending | None
 
 
 class Reported(Outcome):
-    """What was asked, done, changed, what failed and what is left."""
+    """The answer is written."""
 
     final_answer: str
     last: Finished | None

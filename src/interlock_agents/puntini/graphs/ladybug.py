@@ -140,7 +140,7 @@ class LadybugGraphs:
             yield StoredGraph(name=name, size=stat.st_size, changed=changed)
 
     async def delete(self, graph: str) -> None:
-        """Delete a graph. Raises NotInGraph if there is none of that name."""
+        """Delete a graph. Raises NotInGraph if it does not exist."""
         if not any(one.name == graph for one in await self.graphs()):
             raise NotInGraph(f"There is no graph '{graph:.100}'.")
         await self._run(graph, lambda file: file.remove())

@@ -268,9 +268,9 @@ class _Asker:
         return f"No {label} is connected to {node.label} {node.key}, but by a property: {', '.join(having)}." if having else None
 
     async def _why_none(self, nodes: Sequence[Node]) -> tuple[str, bool]:
-        """Return what was not found, and whether that means that there is none.
+        """Return what was not found, and whether that is certain.
 
-        It does not for a label that no node has: the children may be at edges MOTHER_OF, the hammers may be one Item.
+        It is not certain for a label that no node has: the children may be at edges MOTHER_OF, the hammers may be one Item.
         """
         question, near = self._question, self._question.near
         what = question.label or "node"
@@ -327,7 +327,7 @@ class _Asker:
 
 
 def _no_label(label: str | None, known: Sequence[Node]) -> tuple[str, bool]:
-    """Say that no node has a label. If it is the name of a node or property, that does not mean that there is none."""
+    """Say that no node has a label. If it is the name of a node or property, the answer is not certain."""
     if not known or label is None:
         return "The graph is empty.", True
     there = [_described(node) for node in known if node.key.casefold() in _forms(label)]
