@@ -102,7 +102,7 @@ def written(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_a_turn_waits_and_another_process_goes_on_with_it(interlock: Command, tmp_path: Path):
+def test_another_process_resumes_a_suspended_turn(interlock: Command, tmp_path: Path):
     (tmp_path / "noting.py").write_text(MODULE)
     noting = ("--grants", "noting:grants")
     ran = interlock("run", "puntini", "Do it.", "--session", "s", "--json", *noting)
@@ -134,7 +134,7 @@ def twins(interlock: Command) -> subprocess.CompletedProcess[str]:
     return interlock("run", "puntini", UNSURE, "--session", "s")
 
 
-def test_a_person_sees_the_question_and_its_answer_is_carried_out_at_once(interlock: Command):
+def test_a_person_sees_the_question_and_the_answer_is_applied_at_once(interlock: Command):
     ran = twins(interlock)
     assert ran.returncode == 0
     asked = ["'Design' could be Person Design or Task Design. Which one do you mean?", "  1  Person Design", "  2  Task Design"]
@@ -146,7 +146,7 @@ def test_a_person_sees_the_question_and_its_answer_is_carried_out_at_once(interl
     assert answered.stdout == "You mean Task Design. Changed Task Design (status: done).\n"
 
 
-def test_run_takes_an_answer_or_a_new_goal_that_ends_the_open_one(interlock: Command):
+def test_run_accepts_an_answer_or_a_new_goal_that_ends_the_open_one(interlock: Command):
     twins(interlock)
     answered = interlock("run", "puntini", "Person", "--session", "s")
     assert "Which one do you mean?" in answered.stdout, "the open question comes first"
@@ -162,7 +162,7 @@ def test_run_takes_an_answer_or_a_new_goal_that_ends_the_open_one(interlock: Com
     assert "Given up" in ended.stdout
 
 
-def test_a_turn_that_cannot_go_on_keeps_nobody_out(interlock: Command, tmp_path: Path):
+def test_a_turn_that_cannot_resume_does_not_block_the_session(interlock: Command, tmp_path: Path):
     for way in (("abort",), ("List all tasks",)):
         twins(interlock)
         (tmp_path / "data" / "turns" / "puntini-s.waiting").write_text("{}")
@@ -171,7 +171,7 @@ def test_a_turn_that_cannot_go_on_keeps_nobody_out(interlock: Command, tmp_path:
         assert not list((tmp_path / "data" / "turns").iterdir())
 
 
-def test_two_processes_that_answer_at_once_are_one(interlock: Command):
+def test_concurrent_answers_of_two_processes_are_applied_once(interlock: Command):
     twins(interlock)
 
     def say(text: str) -> subprocess.CompletedProcess[str]:
@@ -185,7 +185,7 @@ def test_two_processes_that_answer_at_once_are_one(interlock: Command):
     assert refused in {"nothing_waits", "record_invalid", "store_unavailable", "session_busy"}
 
 
-def test_a_graph_that_another_process_has_open_is_waited_for_and_is_no_question(interlock: Command, tmp_path: Path):
+def test_a_graph_that_another_process_has_open_asks_no_question(interlock: Command, tmp_path: Path):
     added = interlock("run", "puntini", "Create a task Design", "--session", "s")
     assert added.returncode == 0, added.stderr
     command = [sys.executable, str(RIVAL), str(graphs_of(tmp_path)), "s"]
@@ -208,7 +208,7 @@ def graphs_of(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("left", [0, 5000])
-def test_a_graph_whose_file_is_damaged_is_no_question_and_is_left_as_it_is(interlock: Command, tmp_path: Path, left: int):
+def test_a_damaged_graph_asks_no_question_and_is_unchanged(interlock: Command, tmp_path: Path, left: int):
     assert interlock("run", "puntini", "Create a task Design", "--session", "s").returncode == 0
     [file] = graphs_of(tmp_path).glob("*.lbug")
     file.write_bytes(broken := file.read_bytes()[:left])
@@ -217,7 +217,7 @@ def test_a_graph_whose_file_is_damaged_is_no_question_and_is_left_as_it_is(inter
     assert file.read_bytes() == broken
 
 
-def test_a_chat_shows_the_question_takes_an_answer_and_a_new_goal(interlock: Command):
+def test_a_chat_shows_the_question_and_accepts_an_answer_or_a_new_goal(interlock: Command):
     said = "\n".join([*TWINS, UNSURE, "2", "Set the size of Design to 3", "List all tasks", "Set the size of Design to 3", ""])
     ran = interlock("chat", "puntini", "--session", "s", stdin=said.encode())
     assert ran.returncode == 0, ran.stderr
@@ -232,7 +232,7 @@ def test_a_chat_shows_the_question_takes_an_answer_and_a_new_goal(interlock: Com
     assert again.stdout.splitlines()[-1] == "Undone: 'Set the size of Design to 3'. Changed Person Design (size removed)."
 
 
-def test_a_sentence_that_is_not_understood_does_not_wait(interlock: Command):
+def test_a_sentence_that_is_not_understood_does_not_suspend_the_turn(interlock: Command):
     for human in ("wait", "nobody"):
         ran = interlock("run", "puntini", "blah blub", "--json", env={"INTERLOCK_HUMAN": human})
         assert as_json(ran)["status"] == "success"
@@ -301,7 +301,7 @@ def test_a_picture_of_more_than_the_limit_says_so(interlock: Command, tmp_path: 
         assert (f"only the first {limit} are drawn" in ran.stderr) == (limit < 1200)
 
 
-def test_a_session_without_a_graph_is_an_empty_picture(interlock: Command, tmp_path: Path):
+def test_a_session_without_a_graph_is_drawn_empty(interlock: Command, tmp_path: Path):
     begun = time.monotonic()
     assert graph_of(interlock, "nobody") == {"nodes": [], "edges": []}
     assert time.monotonic() - begun < 60
@@ -328,7 +328,7 @@ def test_a_session_without_a_graph_is_an_empty_picture(interlock: Command, tmp_p
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(interlock: Command, tmp_path: Path, arguments: tuple[str, ...]):
+def test_a_failure_is_reported_in_one_sentence(interlock: Command, tmp_path: Path, arguments: tuple[str, ...]):
     ran = interlock(*arguments)
     assert ran.returncode == 2
     assert ran.stdout == ""

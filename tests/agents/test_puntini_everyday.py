@@ -105,14 +105,14 @@ async def asked(app: Interlock, store: OneGraph, one: Everyday) -> tuple[Any, se
     return result, after - before, before - after
 
 
-def test_the_corpus_is_large_and_nothing_is_in_it_twice():
+def test_the_corpus_is_large_and_has_no_duplicates():
     assert len(CORPUS) >= 300
     assert len({(one.text, one.before, one.start) for one in CORPUS}) == len(CORPUS)
 
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.text[:60])
-async def test_an_everyday_goal_gets_a_right_answer_or_an_honest_one(app: Interlock, store: OneGraph, one: Everyday):
+async def test_an_everyday_goal_gets_the_judged_answer(app: Interlock, store: OneGraph, one: Everyday):
     result, added, removed = await asked(app, store, one)
     assert not one.faults(result.output), result.output
     assert (sorted(added), sorted(removed)) == (sorted(one.added), sorted(one.removed)), result.output

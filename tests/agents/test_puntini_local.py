@@ -33,7 +33,7 @@ FORMS = (
 )
 
 
-async def test_fifty_goals_all_end_typed_and_the_first_are_a_real_models(tmp_path: Path):
+async def test_fifty_goals_end_with_typed_results_on_a_local_model(tmp_path: Path):
     store = Watched(opened("ladybug", tmp_path / "graphs"))
     heard = 2 if EXAMPLES < 200 else 50
     settings = Settings(engine="direct", data_dir=tmp_path, human="nobody")

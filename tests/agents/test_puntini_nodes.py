@@ -118,7 +118,7 @@ async def parsed(
     return await parse_goal(goal, pending, last, model=model, catalogue=GraphTools()), model
 
 
-async def test_a_goal_that_one_call_does_comes_with_the_call():
+async def test_a_simple_goal_comes_with_its_call():
     outcome, model = await parsed(simple("add_node", label="Task", key="a"))
     assert isinstance(outcome, SimpleGoal)
     assert outcome.tool_signature == ADD
@@ -128,7 +128,7 @@ async def test_a_goal_that_one_call_does_comes_with_the_call():
 SAID = Pending(goal="Add a.", follows=True, said="Use labels.", meant="You said: Use labels.")
 
 
-async def test_what_a_person_said_is_told_once_and_then_forgotten():
+async def test_an_answer_is_in_one_payload_only():
     for reply in (simple("add_node", label="Task", key="a"), many("a", "b"), unclear("why"), "nonsense"):
         outcome, model = await parsed(reply, pending=SAID)
         assert told(model)[0]["person"] == "Use labels."
@@ -137,7 +137,7 @@ async def test_what_a_person_said_is_told_once_and_then_forgotten():
 
 
 @pytest.mark.parametrize("other", ["Add b.", "Delete a.", "Add a and b.", "3", "task"])
-async def test_what_a_person_said_about_one_goal_is_never_used_for_another(other: str):
+async def test_an_answer_about_one_goal_is_never_used_for_another(other: str):
     begun = SAID.model_copy(update={"spec": GOAL, "queue": (ADD,), "approved": "x"})
     for pending in (SAID, begun):
         outcome, model = await parsed(simple("add_node", label="Task", key="a"), goal=other, pending=pending)
@@ -147,7 +147,7 @@ async def test_what_a_person_said_about_one_goal_is_never_used_for_another(other
 
 
 @pytest.mark.parametrize("said", ["Add a.", " add   A ", "continue", "Go on.", "please continue", "carry on with the rest"])
-async def test_a_goal_goes_on_where_it_stopped_without_a_model(said: str):
+async def test_a_goal_resumes_without_a_model(said: str):
     begun = SAID.model_copy(update={"spec": GOAL, "queue": (ADD,), "done": (DONE,), "skipped": ("x",), "approved": "y"})
     outcome, model = await parsed("never asked", goal=said, pending=begun)
     assert isinstance(outcome, Resumed)
@@ -158,14 +158,14 @@ async def test_a_goal_goes_on_where_it_stopped_without_a_model(said: str):
 @pytest.mark.parametrize(
     ("said", "why"), [("continue", "nothing to go on with"), ("undo", "nothing to undo"), ("Undo that!", "nothing to undo")]
 )
-async def test_with_nothing_to_go_on_with_or_to_undo_that_is_said(said: str, why: str):
+async def test_continue_and_undo_without_a_goal_are_answered(said: str, why: str):
     outcome, model = await parsed("never asked", goal=said)
     assert isinstance(outcome, Unclear)
     assert why in outcome.failures[0].message
     assert model.messages == []
 
 
-async def test_undo_becomes_calls_of_the_same_tools_without_a_model():
+async def test_undo_becomes_tool_calls_without_a_model():
     before, after = Node(label="T", key="c", properties={"x": 1, "y": 2}), Node(label="T", key="c", properties={"x": 2, "z": 3})
     ends: dict[str, Any] = {"start": NodeRef(label="T", key="c"), "end": NodeRef(label="T", key="b"), "relationship": "R"}
     first = Changed(nodes_added=(Node(label="T", key="a"),), edges_removed=(Edge(**ends, properties={"w": 1}),))
@@ -183,7 +183,7 @@ async def test_undo_becomes_calls_of_the_same_tools_without_a_model():
         assert isinstance(await route_tool(call, 0, 0, catalogue=GraphTools()), Routed)
 
 
-async def test_a_goal_that_comes_with_all_its_calls_needs_no_more_plans():
+async def test_a_goal_with_all_its_calls_needs_no_further_plan():
     outcome, _ = await parsed({**many("a", "b"), "tool": ADD.model_dump(), "then": [ADD.model_dump()]})
     assert isinstance(outcome, ComplexGoal)
     assert outcome.queue == (ADD, ADD)
@@ -200,7 +200,7 @@ async def test_a_goal_that_comes_with_all_its_calls_needs_no_more_plans():
         {**simple("add_node"), "goal": simple("x")["goal"] | {"constraints": [{"type": "t", "description": "d"}] * 2}},
     ],
 )
-async def test_any_other_goal_is_planned(reply: dict[str, Any]):
+async def test_a_complex_goal_is_planned(reply: dict[str, Any]):
     outcome, _ = await parsed(reply)
     assert isinstance(outcome, ComplexGoal)
 
@@ -214,7 +214,7 @@ async def test_a_goal_with_two_entities_and_a_constraint_is_still_simple():
     assert isinstance(outcome, SimpleGoal)
 
 
-async def test_a_goal_that_a_person_has_to_explain_is_not_worked_on():
+async def test_a_goal_that_needs_an_explanation_is_not_pursued():
     outcome, _ = await parsed(unclear("It says both.", "Which one?"))
     assert isinstance(outcome, Unclear)
     [failed] = outcome.failures
@@ -223,7 +223,7 @@ async def test_a_goal_that_a_person_has_to_explain_is_not_worked_on():
 
 
 @pytest.mark.parametrize("reply", [*MALFORMED, *MODEL_ERRORS], ids=str)
-async def test_whatever_a_model_says_that_is_no_goal_is_a_failure_and_no_crash(reply: Scripted):
+async def test_an_invalid_goal_from_the_model_is_a_failure(reply: Scripted):
     outcome, _ = await parsed(reply)
     assert isinstance(outcome, Unclear)
     [failed] = outcome.failures
@@ -256,7 +256,7 @@ async def planned(
 FIRST, SECOND = failure("The first."), failure("The second.", error_type="query_denied")
 
 
-async def test_the_first_attempt_is_told_the_goal_the_names_of_the_tools_and_what_was_done():
+async def test_the_first_payload_has_the_goal_the_tools_and_the_completed_actions():
     outcome, model = await planned(step("add_node", label="Task", key="a"), done=(DONE,), failures=(FIRST, SECOND))
     assert isinstance(outcome, StepPlanned)
     assert outcome.tool_signature == outcome.step_plan.tool_signature == ADD
@@ -274,7 +274,7 @@ async def test_the_first_attempt_is_told_the_goal_the_names_of_the_tools_and_wha
     assert "The first." not in system
 
 
-async def test_the_second_attempt_is_told_the_last_error_and_the_third_the_history():
+async def test_the_second_payload_has_the_last_error_and_the_third_the_history():
     _, model = await planned(final("query_graph"), failures=(FIRST, SECOND), retry_count=1)
     assert told(model)[0]["last_error"] == {"tool": "add_edge", "error": "query_denied", "message": "The second."}
     assert "history" not in told(model)[0]
@@ -284,7 +284,7 @@ async def test_the_second_attempt_is_told_the_last_error_and_the_third_the_histo
     assert [one["message"] for one in told(model)[0]["history"]] == ["The first.", "The second."]
 
 
-async def test_calls_that_are_planned_are_taken_one_after_the_other_without_a_model():
+async def test_queued_calls_are_taken_in_order_without_a_model():
     other = ToolSignature(tool_name="query_graph")
     outcome, model = await planned("never asked", queue=(ADD, other))
     assert isinstance(outcome, StepPlanned)
@@ -295,7 +295,7 @@ async def test_calls_that_are_planned_are_taken_one_after_the_other_without_a_mo
     assert model.messages == []
 
 
-async def test_after_a_failure_the_rest_is_planned_anew():
+async def test_the_rest_is_planned_again_after_a_failure():
     new = {**step("query_graph"), "then": [ADD.model_dump()]}
     outcome, model = await planned(new, queue=(ADD, ADD, ADD), remedy="replan", failures=(FIRST,), retry_count=1)
     assert isinstance(outcome, StepPlanned)
@@ -303,24 +303,24 @@ async def test_after_a_failure_the_rest_is_planned_anew():
     assert len(model.messages) == 1
 
 
-async def test_a_step_that_is_left_out_is_past():
+async def test_a_skipped_action_counts_as_past():
     _, model = await planned(final("query_graph"), done=(DONE,), skipped=("x", "y"))
     assert told(model)[0]["step"] == 4
 
 
-async def test_what_a_person_said_is_told_at_every_step():
+async def test_an_answer_is_in_every_planning_payload():
     _, model = await planned(final("query_graph"), person="Use labels.")
     assert told(model)[0]["person"] == "Use labels."
 
 
-async def test_what_is_told_is_bounded():
+async def test_the_payload_is_bounded():
     much = Done(step=1, call=ADD, result="x" * 100_000)
     _, model = await planned(final("query_graph"), done=(much,) * 500, failures=(FIRST,) * 500, retry_count=2)
     assert len(model.messages[0][-1].text) < 40_000
     assert told(model)[0]["step"] == 501
 
 
-async def test_a_call_that_failed_by_chance_is_planned_again_without_a_model():
+async def test_a_transient_failure_repeats_the_call_without_a_model():
     outcome, model = await planned("never asked", remedy="repeat", plan=PLAN, signature=ADD, retry_count=1, failures=(FIRST,))
     assert isinstance(outcome, StepPlanned)
     assert (outcome.step_plan, outcome.tool_signature, outcome.remedy) == (PLAN, ADD, "none")
@@ -346,7 +346,7 @@ async def test_a_call_that_failed_by_chance_is_planned_again_without_a_model():
     ],
     ids=str,
 )
-async def test_whatever_a_model_says_that_is_no_plan_is_a_failure_of_this_step(reply: Scripted):
+async def test_an_invalid_plan_from_the_model_is_a_failure(reply: Scripted):
     outcome, _ = await planned(reply, done=(DONE,), retry_count=1, failures=(FIRST,))
     assert isinstance(outcome, NotPlanned)
     [failed] = outcome.failures
@@ -356,7 +356,7 @@ async def test_whatever_a_model_says_that_is_no_plan_is_a_failure_of_this_step(r
 # route_tool
 
 
-async def test_a_call_that_a_tool_takes_is_let_through():
+async def test_a_valid_call_is_routed():
     assert isinstance(await route_tool(ADD, 0, 0, catalogue=GraphTools()), Routed)
 
 
@@ -373,7 +373,7 @@ async def test_a_call_that_a_tool_takes_is_let_through():
         ("__class__", {}),
     ],
 )
-async def test_a_call_that_no_tool_takes_is_a_failure(name: str, args: dict[str, Any]):
+async def test_an_invalid_call_is_refused(name: str, args: dict[str, Any]):
     outcome = await route_tool(ToolSignature(tool_name=name, tool_args=args), 1, 1, catalogue=GraphTools())
     assert isinstance(outcome, Refused)
     [failed] = outcome.failures
@@ -381,7 +381,7 @@ async def test_a_call_that_no_tool_takes_is_a_failure(name: str, args: dict[str,
     assert outcome.retry_count == 2
 
 
-async def test_no_call_at_all_is_a_failure_too():
+async def test_a_missing_call_is_refused():
     assert isinstance(await route_tool(None, 0, 0, catalogue=GraphTools()), Refused)
 
 
@@ -406,7 +406,7 @@ async def called(says: GraphToolResult) -> tuple[Called | NotCalled, Registry]:
     return await call_tool("mine", ADD, "MATCH", 1, 1, registry=registry, clock=FixedClock()), registry
 
 
-async def test_what_a_call_did_is_kept_with_what_changed():
+async def test_a_completed_call_is_recorded_with_its_changes():
     changed = Changed(nodes_added=(Node(label="Task", key="a"),))
     outcome, registry = await called(GraphToolResult(tool="add_node", result={"changed": 1}, changed=changed))
     assert isinstance(outcome, Called)
@@ -417,14 +417,14 @@ async def test_what_a_call_did_is_kept_with_what_changed():
     assert registry.approved == "MATCH"
 
 
-async def test_an_error_of_a_tool_is_an_error_and_not_something_done():
+async def test_an_error_of_a_tool_is_not_a_completed_action():
     outcome, _ = await called(GraphToolResult(tool="add_node", error="No.", code="not_found"))
     assert isinstance(outcome, Called)
     assert (outcome.done, outcome.steps) == ((), 1)
     assert (outcome.tool_result.status, outcome.tool_result.error, outcome.tool_result.error_type) == ("error", "No.", "not_found")
 
 
-async def test_what_cannot_be_done_now_is_a_failure_of_the_call():
+async def test_a_transient_error_is_a_failure_of_the_call():
     outcome, _ = await called(GraphToolResult(tool="add_node", error="Not now.", code="store_unavailable", transient=True))
     assert isinstance(outcome, NotCalled)
     [failed] = outcome.failures
@@ -443,7 +443,7 @@ async def evaluated(result: ToolResult | None, plan: StepPlan | None, **more: An
     return await evaluate(result, plan, given["queue"], given["steps"], given["begun"], given["retry_count"])
 
 
-async def test_a_step_that_succeeded_is_the_last_or_there_is_more():
+async def test_a_successful_action_completes_the_goal_or_continues():
     last = PLAN.model_copy(update={"is_final_step": True})
     assert isinstance(await evaluated(GOOD, last, retry_count=2), Complete)
     assert isinstance(await evaluated(GOOD, None), Complete)
@@ -453,7 +453,7 @@ async def test_a_step_that_succeeded_is_the_last_or_there_is_more():
     assert more.retry_count == 0
 
 
-async def test_a_turn_does_so_many_steps_of_a_goal():
+async def test_a_turn_has_a_limit_of_actions():
     assert isinstance(await evaluated(GOOD, PLAN, steps=MAX_STEPS - 1), StepDone)
     stopped = await evaluated(GOOD, PLAN, steps=MAX_STEPS)
     assert isinstance(stopped, Exhausted)
@@ -462,7 +462,7 @@ async def test_a_turn_does_so_many_steps_of_a_goal():
     assert isinstance(await evaluated(GOOD, None, steps=MAX_STEPS), Complete)
 
 
-async def test_a_step_that_failed_may_be_tried_so_often():
+async def test_a_failed_action_has_a_limit_of_retries():
     kinds: list[type[Any]] = [type(await evaluated(BAD, PLAN, steps=0, retry_count=retries)) for retries in range(MAX_RETRIES + 2)]
     assert kinds == [StepFailed] * (MAX_RETRIES - 1) + [Exhausted] * 3
     for retries in range(5):
@@ -483,45 +483,45 @@ async def diagnosed(*failures: Failure, retry_count: int | None = None) -> tuple
 
 
 @pytest.mark.parametrize("code", ["tool_input_invalid", "not_found", "query_denied", "node_has_edges"])
-async def test_a_failure_that_is_no_accident_is_planned_anew(code: str):
+async def test_a_systematic_failure_is_planned_again(code: str):
     outcome, waited = await diagnosed(failure(error_type=code))
     assert isinstance(outcome, Retry)
     assert (outcome.diagnosis.kind, outcome.remedy, outcome.diagnosis.remedy, waited) == ("systematic", "replan", "replan", [])
 
 
 @pytest.mark.parametrize("code", ["store_unavailable", "query_timeout", "state_conflict"])
-async def test_an_accident_is_repeated_after_a_pause(code: str):
+async def test_a_transient_failure_is_repeated_after_a_pause(code: str):
     outcome, waited = await diagnosed(failure(error_type=code, transient=True))
     assert isinstance(outcome, Retry)
     assert (outcome.diagnosis.kind, outcome.remedy, waited) == ("random", "repeat", [PAUSE_S])
 
 
-async def test_a_model_that_was_not_there_is_asked_again_after_a_pause():
+async def test_an_unreachable_model_is_called_again_after_a_pause():
     outcome, waited = await diagnosed(failure(error_type="model_unavailable", tool="", transient=True))
     assert isinstance(outcome, Retry)
     assert (outcome.diagnosis.kind, outcome.remedy, waited) == ("random", "replan", [PAUSE_S])
 
 
 @pytest.mark.parametrize("transient", [True, False])
-async def test_the_same_failure_again_is_a_persons_business(*, transient: bool):
+async def test_a_repeated_failure_is_escalated(*, transient: bool):
     outcome, waited = await diagnosed(failure("No 'a'.", transient=transient), failure("No 'b'.", transient=transient))
     assert isinstance(outcome, GiveUp)
     assert (outcome.diagnosis.kind, outcome.remedy, waited) == ("identical", "escalate", [])
 
 
-async def test_failures_of_another_step_are_not_the_same_ones():
+async def test_failures_of_different_actions_are_not_identical():
     outcome, _ = await diagnosed(failure(step=0), failure(step=1), retry_count=1)
     assert isinstance(outcome, Retry)
 
 
-async def test_other_failures_are_bounded_too():
+async def test_different_failures_are_bounded():
     for number in range(1, MAX_RETRIES + 2):
         outcome, _ = await diagnosed(*(failure(letter * 3) for letter in "abcdef"[:number]))
         assert isinstance(outcome, GiveUp if number >= MAX_RETRIES else Retry)
 
 
 @pytest.mark.parametrize("code", [UNCLEAR, "match_ambiguous", "approval_needed", "budget_exceeded"])
-async def test_what_only_a_person_can_clear_is_not_tried_again(code: str):
+async def test_a_failure_that_only_a_person_can_resolve_is_not_retried(code: str):
     outcome, waited = await diagnosed(failure(error_type=code, tool=""))
     assert isinstance(outcome, GiveUp)
     assert waited == []
@@ -531,26 +531,26 @@ WORD = st.text(st.characters(exclude_characters="'\"", exclude_categories=["Cs"]
 
 
 @given(before=WORD, after=WORD, numbers=st.tuples(st.integers(0), st.integers(0)))
-def test_names_and_numbers_are_no_part_of_a_failures_signature(before: str, after: str, numbers: tuple[int, int]):
+def test_a_signature_ignores_names_and_numbers(before: str, after: str, numbers: tuple[int, int]):
     one = failure(f"There is no node '{before}' in line {numbers[0]} of \"{before}\".")
     other = failure(f"There is no node '{after}' in line {numbers[1]} of \"{after}\".")
     assert signature_of(one) == signature_of(other)
 
 
-def test_an_apostrophe_is_no_quote():
+def test_an_apostrophe_is_not_a_quote():
     one, other = (failure(f"The model's reply isn't a '{name}', the store's is.") for name in ("Goal", "O'Brien"))
     assert signature_of(one) == signature_of(other)
     assert signature_of(failure("It's gone. It's over.")) != signature_of(failure("It's there. It's over."))
 
 
 @given(tool=st.sampled_from(NAMES), code=st.sampled_from(["not_found", "query_denied", "tool_input_invalid"]))
-def test_the_tool_and_the_kind_of_error_are(tool: str, code: str):
+def test_a_signature_has_the_tool_and_the_code(tool: str, code: str):
     assert (signature_of(failure(tool=tool, error_type=code)) == signature_of(failure())) == ((tool, code) == ("add_edge", "not_found"))
     assert signature_of(failure("It is gone.")) != signature_of(failure("It was never there."))
 
 
 @given(messages=st.lists(st.text(max_size=30), min_size=1, max_size=8), transient=st.booleans())
-async def test_nothing_is_tried_for_ever(messages: list[str], *, transient: bool):
+async def test_retries_are_bounded(messages: list[str], *, transient: bool):
     failures = [failure(message, transient=transient) for message in messages]
     tries = 0
     for number in range(1, len(failures) + 1):
@@ -594,7 +594,7 @@ async def escalated(*says: str, human: Human | None = None, undo: Undo | None = 
     return outcome, scripted.asked
 
 
-async def test_where_a_step_of_several_fails_for_now_a_person_is_asked_with_four_options():
+async def test_a_transient_failure_of_one_of_several_actions_offers_four_options():
     outcome, [question] = await escalated("I meant the task.")
     assert question.options == OPTIONS == outcome.escalation.options
     assert len(OPTIONS) == 4
@@ -617,7 +617,7 @@ async def test_where_a_step_of_several_fails_for_now_a_person_is_asked_with_four
         {"failed": failure("No such tool.", error_type="tool_input_invalid"), "queue": (ADD,)},
     ],
 )
-async def test_where_there_is_nothing_to_choose_nobody_is_asked(more: dict[str, Any]):
+async def test_no_question_without_a_choice(more: dict[str, Any]):
     outcome, asked = await escalated("never asked", **more)
     assert (asked, outcome.escalation.was_asked, outcome.escalation.choice) == ([], False, None)
 
@@ -635,7 +635,7 @@ async def test_an_unclear_goal_asks_only_its_own_question():
     assert outcome.pending.said == "Apollo"
 
 
-async def test_who_wants_to_say_more_is_asked_what():
+async def test_more_context_is_asked_for():
     outcome, asked = await escalated(MORE, "It is the task.")
     assert len(asked) == 2
     assert asked[1].options == ()
@@ -647,7 +647,7 @@ async def test_who_wants_to_say_more_is_asked_what():
 
 
 @pytest.mark.parametrize("said", ["task", "Task", "the task", "2", "Task:a", "I mean Task:a.", "task a", "it is the Task"])
-async def test_the_node_that_is_meant_takes_the_place_of_its_name_wherever_a_call_refers_to_it(said: str):
+async def test_the_chosen_node_replaces_its_name_in_all_references(said: str):
     outcome, [question] = await escalated(said, failed=AMBIGUOUS, call=EDGE, queue=(EDGE, ADD), plan=None)
     assert question.options == ("Person a", "Task a")
     assert outcome.pending is not None
@@ -656,7 +656,7 @@ async def test_the_node_that_is_meant_takes_the_place_of_its_name_wherever_a_cal
     assert (outcome.pending.meant, outcome.pending.is_complete) == ("You mean Task a.", True)
 
 
-async def test_an_answer_that_is_none_is_asked_for_again_but_not_for_ever():
+async def test_an_invalid_answer_is_asked_for_again_up_to_a_limit():
     outcome, asked = await escalated("the blue one", "person", failed=AMBIGUOUS)
     assert "'the blue one' is not one of the answers." in asked[1].text
     assert outcome.pending is not None
@@ -665,14 +665,14 @@ async def test_an_answer_that_is_none_is_asked_for_again_but_not_for_ever():
 
 
 @given(said=st.text(max_size=40))
-async def test_no_answer_approves_what_it_does_not_approve(said: str):
+async def test_only_the_approving_answer_approves(said: str):
     waits = failure("It writes.", error_type="approval_needed", approval="MATCH (n) DELETE n")
     outcome, _ = await escalated(said, failed=waits)
     is_approved = outcome.pending is not None and outcome.pending.approved != ""
     assert is_approved == (Question(text="", options=(RUN, "no")).choice(said) == RUN)
 
 
-async def test_what_is_approved_is_the_exact_text():
+async def test_the_exact_text_is_approved():
     waits = failure("It would remove 1 node.", error_type="approval_needed", approval="MATCH (n) DELETE n")
     outcome, [question] = await escalated("yes", failed=waits)
     assert "MATCH (n) DELETE n" in question.text
@@ -684,7 +684,7 @@ async def test_what_is_approved_is_the_exact_text():
         assert (await escalated(said, "no", failed=waits))[0].pending is None
 
 
-async def test_skip_goes_on_with_the_rest():
+async def test_skip_continues_with_the_rest():
     outcome, _ = await escalated("skip", queue=(EDGE,), plan=None, done=(DONE,), spec=THREE)
     assert outcome.pending is not None
     assert (outcome.pending.queue, outcome.pending.skipped, outcome.pending.done) == ((EDGE,), ("add b",), (DONE,))
@@ -697,14 +697,14 @@ async def test_skip_goes_on_with_the_rest():
 
 
 @pytest.mark.parametrize("said", [ABORT, " ABORT ", "cancel", "never mind.", "3"])
-async def test_a_goal_that_is_given_up_is_taken_back(said: str):
+async def test_an_aborted_goal_is_undone(said: str):
     undo = Undo()
     outcome, _ = await escalated(said, done=(DONE, DONE), undo=undo)
     assert undo.asked == [("mine", (DONE.changed, DONE.changed))]
     assert (outcome.pending, outcome.escalation.taken_back, outcome.escalation.stays) == (None, True, "")
 
 
-async def test_with_nobody_there_the_goal_is_given_up_and_what_stays_is_said():
+async def test_an_unattended_goal_is_abandoned_and_the_remaining_changes_are_reported():
     undo = Undo("Somebody has changed it.")
     outcome, _ = await escalated(human=NobodyHere(), done=(DONE,), undo=undo)
     assert len(undo.asked) == 1
@@ -712,7 +712,7 @@ async def test_with_nobody_there_the_goal_is_given_up_and_what_stays_is_said():
     assert outcome.escalation.stays == "Somebody has changed it."
 
 
-async def test_what_goes_on_is_not_taken_back():
+async def test_a_goal_that_resumes_is_not_undone():
     undo = Undo()
     for said in (RETRY, SKIP, "It is the task."):
         assert (await escalated(said, done=(DONE,), undo=undo, spec=THREE))[0].pending is not None
@@ -729,7 +729,7 @@ async def answered(spec: GoalSpec | None = GOAL, **more: Any) -> str:
     return (await answer("Add a and b.", spec, *given.values())).final_answer
 
 
-async def test_the_answer_says_what_changed_failed_and_was_taken_back():
+async def test_the_answer_reports_changes_failures_and_the_undo():
     context = EscalateContext(reason="I could not do step 2.", error="No 'b'.", was_asked=True, taken_back=True)
     text = await answered(done=(DONE,), failures=(FIRST,), escalation=context)
     assert "Done, and then taken back:\n\n1. added Task a" in text
@@ -743,7 +743,7 @@ async def test_the_answer_says_what_changed_failed_and_was_taken_back():
     assert given_up == "Given up: 'Add a and b.'.\nNothing was changed."
 
 
-async def test_a_goal_that_is_not_done_yet_says_what_is_left_and_how_to_go_on():
+async def test_an_unfinished_goal_reports_what_is_left_and_how_to_continue():
     context = EscalateContext(reason="It is not done yet.", error="One turn does 80 steps of a goal.", goes_on=True)
     text = await answered(done=(DONE,), escalation=context)
     assert "Added Task a." in text
@@ -752,12 +752,12 @@ async def test_a_goal_that_is_not_done_yet_says_what_is_left_and_how_to_go_on():
     assert "- add a" not in text
 
 
-async def test_a_goal_that_was_not_understood_says_only_that():
+async def test_a_goal_that_was_not_understood_has_only_its_reply():
     context = EscalateContext(reason="", error="I did not understand 'blah'. You can say: 'List all tasks'.")
     assert await answered(escalation=context) == context.error
 
 
-async def test_the_last_goal_that_changed_something_can_be_undone():
+async def test_the_last_goal_with_changes_can_be_undone():
     earlier = Finished(goal="Before.", changes=(Changed(),))
 
     async def last(**more: Any) -> Finished | None:
@@ -772,7 +772,7 @@ async def test_the_last_goal_that_changed_something_can_be_undone():
     assert await last(done=(DONE,), escalation=back) == earlier
 
 
-async def test_a_failure_on_the_way_is_told_and_nothing_to_do_is_too():
+async def test_retried_failures_and_actions_without_effect_are_reported():
     assert "The first." in await answered(done=(DONE,), failures=(FIRST,))
     assert await answered() == "Nothing had to be changed for 'Add a and b.'."
     same = Done(step=1, call=ADD, result={"changed": 0}, changed=Changed())
@@ -791,7 +791,7 @@ def found(**result: Any) -> Done:
     return Done(step=1, call=ADD, result=result)
 
 
-async def test_what_was_found_is_a_table_and_a_single_value_is_itself():
+async def test_results_are_a_table_or_a_single_value():
     assert await answered(done=(found(columns=["n"], rows=[[3]], more=False),)) == "3"
     assert await answered(done=(found(columns=["n"], rows=[], more=False),)) == "Nothing in the graph is like that."
     assert await answered(done=(found(nodes=[], more=False),)) == "Nothing in the graph is like that."
@@ -801,7 +801,7 @@ async def test_what_was_found_is_a_table_and_a_single_value_is_itself():
 
 
 @pytest.mark.parametrize(("rows", "more", "says"), [(51, False, "first 50 of 51 rows"), (80, True, "first 50 of more than 80 rows")])
-async def test_what_is_cut_is_said(rows: int, says: str, *, more: bool):
+async def test_truncated_results_are_reported(rows: int, says: str, *, more: bool):
     assert says in await answered(done=(found(columns=["n"], rows=[[n] for n in range(rows)], more=more),))
     assert "These are the first" not in await answered(done=(found(columns=["n"], rows=[[n] for n in range(50)], more=False),))
 
@@ -816,7 +816,7 @@ CELLS: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(rows=st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=4))
-async def test_nothing_is_written_as_null_or_none(rows: list[list[Any]]):
+async def test_no_result_is_shown_as_null_or_none(rows: list[list[Any]]):
     text = await answered(done=(found(columns=["one", "two"], rows=rows, more=False),))
     assert "null" not in text
     assert "None" not in text
@@ -852,7 +852,7 @@ async def test_nothing_is_written_as_null_or_none(rows: list[list[Any]]):
         (ParsedGoal, {}),
     ],
 )
-def test_what_is_not_of_the_type_is_refused(kind: type[BaseModel], data: dict[str, Any]):
+def test_values_of_the_wrong_type_are_refused(kind: type[BaseModel], data: dict[str, Any]):
     with pytest.raises(ValidationError):
         kind.model_validate_json(json.dumps(data))
 

@@ -344,22 +344,22 @@ CONTRADICTORY = {
 
 
 @pytest.mark.parametrize("goal", SENTENCES)
-def test_a_sentence_becomes_these_calls(goal: str):
+def test_a_sentence_becomes_tool_calls(goal: str):
     assert [(call.tool, call.args) for call in read_goal(goal).calls] == SENTENCES[goal]
     check_goal(goal)
 
 
-def test_there_are_many_sentences():
+def test_the_corpus_of_sentences_is_large():
     assert len(SENTENCES) >= 80
 
 
 @pytest.mark.parametrize("goal", EXAMPLES)
-def test_what_is_given_as_an_example_is_understood(goal: str):
+def test_the_examples_are_understood(goal: str):
     assert read_goal(goal).calls
 
 
 @pytest.mark.parametrize("goal", NOT_UNDERSTOOD)
-def test_what_is_not_understood_is_said_and_not_guessed(goal: str):
+def test_a_sentence_that_is_not_understood_is_reported(goal: str):
     made = parsed(goal)
     assert made.goal.requires_human_input
     assert made.tool is None
@@ -370,7 +370,7 @@ def test_what_is_not_understood_is_said_and_not_guessed(goal: str):
 
 
 @pytest.mark.parametrize(("goal", "part"), HALVES)
-def test_nothing_is_done_by_halves(goal: str, part: str):
+def test_a_partly_understood_goal_has_no_calls(goal: str, part: str):
     made = parsed(goal)
     assert made.goal.requires_human_input
     assert any(part in note for note in made.goal.parsing_notes)
@@ -397,7 +397,7 @@ def test_a_contradiction_is_named(goal: str):
         "Assign Ada to Design and unassign Ada from Build",
     ],
 )
-def test_what_only_looks_like_a_contradiction_is_none(goal: str):
+def test_an_apparent_contradiction_is_accepted(goal: str):
     assert not parsed(goal).goal.requires_human_input
 
 
@@ -421,7 +421,7 @@ def test_a_goal_of_one_call_is_simple(goal: str):
     assert (made.tool.tool_name, made.tool.tool_args) == SENTENCES[goal][0]
 
 
-def test_what_a_person_said_before_is_not_used_and_that_is_said():
+def test_an_unused_answer_is_noted():
     made = parsed("Show Design", person="as you like")
     assert "as you like" in made.goal.parsing_notes[0]
     assert made.tool == parsed("Show Design").tool
@@ -430,14 +430,14 @@ def test_what_a_person_said_before_is_not_used_and_that_is_said():
 @pytest.mark.parametrize(
     "person", ["Task:Design", "the task Design", "I mean the task Design.", 'it is the task "Design"', "Use task Design"]
 )
-def test_a_person_can_say_which_node_is_meant(person: str):
+def test_an_answer_can_name_the_node(person: str):
     goal = "Set the status of Design to done and the status of Build to open"
     assert parsed(goal, person).goal.parsing_notes == ["The answer refers to task 'Design'."]
     assert planned(goal, 1, person=person).tool_signature.tool_args["target"] == "Task:Design"
     assert planned(goal, 2, person=person).tool_signature.tool_args["target"] == "Build"
 
 
-def test_a_step_that_a_person_skips_is_left_out():
+def test_a_skipped_action_is_left_out():
     goal = "Set the status of Design to done, unassign Ada from Test and delete Build"
     steps = parsed(goal).goal.todo_list
     person = f"{SKIP}: {steps[1].description}"
@@ -453,7 +453,7 @@ def test_a_step_that_a_person_skips_is_left_out():
         ("How many edges are there?", asked("RETURN 0 AS `count`")),
     ],
 )
-def test_a_question_about_what_the_graph_never_had_is_asked_in_another_way(goal: str, instead: Wanted):
+def test_an_unknown_name_in_a_query_uses_the_alternative_call(goal: str, instead: Wanted):
     plan = planned(goal, 1, error="not_in_graph")
     assert (plan.tool_signature.tool_name, plan.tool_signature.tool_args) == instead
     assert plan.is_final_step
@@ -461,16 +461,16 @@ def test_a_question_about_what_the_graph_never_had_is_asked_in_another_way(goal:
 
 @pytest.mark.parametrize("error", ["match_ambiguous", "node_has_edges", "not_in_graph", "tool_input_invalid"])
 @pytest.mark.parametrize("goal", ["Set the status of Design to done", "Delete Build"])
-def test_where_there_is_no_other_way_the_same_call_is_planned_again(goal: str, error: str):
+def test_without_an_alternative_the_same_call_is_planned_again(goal: str, error: str):
     assert planned(goal, 1, error=error, tool=SENTENCES.get(goal, [gone("Build")])[0][0]) == planned(goal, 1)
 
 
-def test_a_schema_that_is_not_known_is_refused():
+def test_an_unknown_schema_is_refused():
     with pytest.raises(ModelUnavailable):
         RULES.decide([Message(role="user", text="{}")], GoalSpec)
 
 
-def test_more_steps_than_a_turn_has_are_refused():
+def test_more_calls_than_a_turn_allows_are_refused():
     names = [f"T{number}" for number in range(30)]
     assert len(read_goal(f"Create tasks {', '.join(names)}").calls) == 30
     made = parsed(f"Assign {', '.join(names)} to {', '.join(names[:5])}")
@@ -625,13 +625,13 @@ async def refused(requests: Sequence[ToolRequest | None]) -> list[str | None]:
 
 @settings(max_examples=300, deadline=None)
 @given(goal=GOALS)
-def test_whatever_is_said_the_calls_can_be_made(goal: str):
+def test_the_calls_of_any_text_are_valid(goal: str):
     check_goal(goal)
 
 
 @settings(max_examples=150, deadline=None)
 @given(name=st.one_of(st.text(max_size=70), st.sampled_from(["a", "_a", "a_", "1a", "é", "e\u0301", "a\u200d", "ﬁ", "a" * 64, "a" * 65])))
-def test_a_name_is_one_to_the_rules_if_it_is_one_to_the_guard(name: str):
+def test_rules_and_guard_accept_the_same_names(name: str):
     try:
         check_name(name, "label")
     except QueryDenied:
@@ -729,7 +729,7 @@ async def test_a_conversation_on_a_graph(desk: Desk):
     assert [key for _, key, _ in await desk.nodes()] == ["Ada", "Apollo", "Design"]
 
 
-async def test_what_the_graph_never_had_is_an_answer_too(desk: Desk):
+async def test_a_question_about_an_unknown_name_is_answered(desk: Desk):
     async with desk.app(human="nobody") as running:
         await running.run("puntini", "Create a project Apollo", session=desk.session)
         for goal, said in {
@@ -745,7 +745,7 @@ async def test_what_the_graph_never_had_is_an_answer_too(desk: Desk):
             assert not result.metadata["escalated"], goal
 
 
-async def test_what_cannot_be_done_is_brought_before_a_person_and_changes_nothing(desk: Desk):
+async def test_an_impossible_goal_is_escalated_and_changes_nothing(desk: Desk):
     async with desk.app(human="nobody") as running:
         for goal in ("Create a task Design, a person Design and a task Build", "Connect Build to the task Design"):
             await running.run("puntini", goal, session=desk.session)

@@ -49,7 +49,7 @@ def nowhere(engine: EngineName, folder: Path) -> Interlock:
     return Interlock(Settings(engine=engine, **settings))
 
 
-async def test_a_turn_is_repeated_on_both_engines_without_the_world(desk: Desk, tmp_path: Path):
+async def test_a_recorded_turn_is_replayed_on_both_engines(desk: Desk, tmp_path: Path):
     for name, replies in TURNS.items():
         record = tmp_path / name.replace(" ", "-")
         desk.store.fails = {len(desk.store.applied) + 1: StoreUnavailable("Not now.")} if "not there once" in name else {}
@@ -66,7 +66,7 @@ async def test_a_turn_is_repeated_on_both_engines_without_the_world(desk: Desk, 
     assert not (tmp_path / "nowhere").exists()
 
 
-async def test_a_turn_without_a_model_is_repeated_too(desk: Desk, tmp_path: Path):
+async def test_a_recorded_turn_of_the_offline_rules_is_replayed(desk: Desk, tmp_path: Path):
     for number, goal in enumerate(
         ("Create a project Apollo with tasks Design and Build", "How many tasks does Apollo have?", "Tell me a joke")
     ):
@@ -75,7 +75,7 @@ async def test_a_turn_without_a_model_is_repeated_too(desk: Desk, tmp_path: Path
             assert (await nowhere(other, tmp_path).replay(tmp_path / str(number))).differences == ()
 
 
-async def test_a_turn_that_stopped_half_way_is_gone_on_with_and_nothing_is_done_twice(desk: Desk, tmp_path: Path):
+async def test_an_interrupted_turn_resumes_without_repeating_calls(desk: Desk, tmp_path: Path):
     before = await desk.take("Do it.", many("a", "b"), A, B, record=tmp_path / "record")
     lines = (tmp_path / "record").read_text().splitlines(keepends=True)
     applies = [number for number, line in enumerate(lines) if json.loads(line).get("entry", {}).get("method") == "apply"]
@@ -91,7 +91,7 @@ async def test_a_turn_that_stopped_half_way_is_gone_on_with_and_nothing_is_done_
     assert (await nowhere(OTHER[desk.engine], tmp_path).replay(cut)).differences == (), "the record is whole now"
 
 
-async def test_a_record_is_never_written_over_and_only_its_owners(desk: Desk, tmp_path: Path):
+async def test_a_record_is_never_overwritten_and_private(desk: Desk, tmp_path: Path):
     record = tmp_path / "record"
     await desk.take("Do it.", simple("add_node", label="Task", key="a"), record=record)
     assert stat.S_IMODE(record.stat().st_mode) & 0o077 == 0
@@ -105,7 +105,7 @@ async def test_a_record_is_never_written_over_and_only_its_owners(desk: Desk, tm
     assert len(desk.store.applied) == applied
 
 
-async def test_a_turn_that_follows_an_answer_has_a_record_of_its_own(desk: Desk, tmp_path: Path):
+async def test_the_turn_after_an_answer_has_its_own_record(desk: Desk, tmp_path: Path):
     given = (many("a", "b"), A, EDGE, B)
     with desk.store.unreadable():
         result = await desk.take("Do it.", *given, record=tmp_path / "turn.jsonl", grants={Human: ScriptedHuman("Leave it, add b.")})
@@ -119,7 +119,7 @@ async def test_a_turn_that_follows_an_answer_has_a_record_of_its_own(desk: Desk,
     assert len(desk.store.applied) == applied
 
 
-async def test_an_answered_turn_that_was_cut_off_is_gone_on_with_and_nothing_is_done_twice(desk: Desk, tmp_path: Path):
+async def test_an_interrupted_answered_turn_resumes_without_repeating_calls(desk: Desk, tmp_path: Path):
     record = tmp_path / "record"
     with desk.store.unreadable():
         before = await desk.take("Do it.", many("a", "b"), A, EDGE, record=record, grants={Human: ScriptedHuman("abort")})
@@ -140,7 +140,7 @@ async def test_an_answered_turn_that_was_cut_off_is_gone_on_with_and_nothing_is_
         assert await desk.nodes() == []
 
 
-async def test_a_turn_that_waits_is_recorded_as_far_as_it_came(desk: Desk, tmp_path: Path):
+async def test_a_suspended_turn_is_recorded(desk: Desk, tmp_path: Path):
     with desk.store.unreadable():
         result = await desk.take("Do it.", many("a", "b"), A, EDGE, record=tmp_path / "record", human="wait")
     assert result.status == "waiting"

@@ -41,7 +41,7 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("Not now."), StateConflict("Somebody else.")])
-async def test_scene_7_a_store_that_fails_once_is_asked_again(desk: Desk, error: Exception):
+async def test_scene_7_a_store_that_fails_once_is_retried(desk: Desk, error: Exception):
     desk.store.fails = {2: error}
     plans = step("add_node", label="Task", key="a"), step("add_node", label="Task", key="b"), final("add_node", label="Task", key="c")
     result = await desk.take("Add.", many("a", "b", "c"), *plans)
@@ -55,7 +55,7 @@ async def test_scene_7_a_store_that_fails_once_is_asked_again(desk: Desk, error:
     assert "was tried again" in result.output
 
 
-async def test_scene_7_a_store_that_always_fails_is_a_persons_business_and_the_graph_is_as_it_was(desk: Desk):
+async def test_scene_7_a_store_that_always_fails_is_escalated_and_the_graph_unchanged(desk: Desk):
     await desk.take("Add.", simple("add_node", label="Task", key="kept"))
     before = await desk.all()
     desk.store.applied.clear()
@@ -71,7 +71,7 @@ async def test_scene_7_a_store_that_always_fails_is_a_persons_business_and_the_g
         assert await desk.all() == before
 
 
-async def test_scene_7_a_store_that_cannot_be_read_is_no_crash(desk: Desk):
+async def test_scene_7_an_unreadable_store_is_escalated(desk: Desk):
     desk.store.reads_fail = StoreUnavailable("Not now.")
     for replies in ((simple("query_graph"),), (simple("delete_node", match="a"),), (simple("cypher_query", query=COUNT),)):
         result = await desk.take("Look.", *replies)
@@ -79,7 +79,7 @@ async def test_scene_7_a_store_that_cannot_be_read_is_no_crash(desk: Desk):
         assert result.metadata["escalated"]
 
 
-async def test_what_fails_in_ever_new_ways_is_bounded_and_told_more_each_time(desk: Desk):
+async def test_ever_new_failures_are_bounded_and_each_payload_has_more(desk: Desk):
     plans = [
         step("add_edge", from_node="a", to_node="b", relationship="R"),
         step("send_email", to="Ada"),
@@ -98,7 +98,7 @@ async def test_what_fails_in_ever_new_ways_is_bounded_and_told_more_each_time(de
 
 
 @pytest.mark.parametrize("reply", ["nonsense", {"goal": {}}, ModelUnavailable("Not now.")], ids=str)
-async def test_a_model_that_is_no_use_is_no_crash(engine: EngineName, tmp_path: Path, reply: Scripted):
+async def test_a_useless_model_is_escalated(engine: EngineName, tmp_path: Path, reply: Scripted):
     store = opened("ladybug", tmp_path / "graphs")
     desk = Desk(engine, tmp_path, Watched(store), "s")
     events: list[Event] = []

@@ -67,7 +67,7 @@ async def silent(desk: Desk, text: str, **more: Any) -> TurnResult:
     return await desk.answer(text, grants={Model: Silent()}, **more)
 
 
-async def test_a_turn_waits_with_its_question_and_goes_on_without_doing_anything_twice(desk: Desk):
+async def test_a_suspended_turn_resumes_without_repeating_calls(desk: Desk):
     events: list[Event] = []
     result = await waiting(desk, on_event=events.append)
     assert (result.status, result.error, result.path[-1]) == ("waiting", None, "escalate")
@@ -95,7 +95,7 @@ async def test_a_turn_waits_with_its_question_and_goes_on_without_doing_anything
     assert [event["event"] for event in again[:5]] == [event["event"] for event in events[:5]], "it is told from its beginning"
 
 
-async def test_the_same_application_can_go_on_too(desk: Desk):
+async def test_the_same_application_can_resume(desk: Desk):
     async with desk.app(*FOR_NOW) as app:
         with desk.store.unreadable():
             result = await app.run("puntini", "Do it.", session="s")
@@ -107,7 +107,7 @@ async def test_the_same_application_can_go_on_too(desk: Desk):
             await app.answer("puntini", "3", session="s")
 
 
-async def test_a_turn_can_wait_twice(desk: Desk):
+async def test_a_turn_can_be_suspended_twice(desk: Desk):
     first = await waiting(desk)
     second = await silent(desk, MORE)
     assert (second.status, second.turn, files(desk)) == ("waiting", first.turn, ["puntini-s.waiting"])
@@ -125,7 +125,7 @@ async def two_of_a_name(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("said", ["Task", "the task", "Task Design", "2", "I mean Task:Design."])
-async def test_an_answer_is_carried_out_at_once_and_is_one_reply(desk: Desk, said: str):
+async def test_an_answer_is_applied_at_once_in_one_reply(desk: Desk, said: str):
     await two_of_a_name(desk)
     asked = await desk.take("Set it.", AMBIGUOUS, human="wait")
     assert (asked.status, asked.metadata["waiting"]["options"]) == ("waiting", ["Person Design", "Task Design"])
@@ -136,13 +136,13 @@ async def test_an_answer_is_carried_out_at_once_and_is_one_reply(desk: Desk, sai
     assert len(desk.store.applied) == 3
 
 
-async def test_where_a_person_answers_within_the_turn_it_is_carried_out_too(desk: Desk):
+async def test_an_answer_within_the_turn_is_applied(desk: Desk):
     await two_of_a_name(desk)
     result = await desk.take("Set it.", AMBIGUOUS, grants={Human: ScriptedHuman("the person")})
     assert result.output == "You mean Person Design. Changed Person Design (priority: 3)."
 
 
-async def test_skip_does_the_rest(desk: Desk):
+async def test_skip_performs_the_rest(desk: Desk):
     plan = {**many("add a", "join it", "add b"), "tool": ADD["tool_signature"], "then": [EDGE["tool_signature"], NEXT["tool_signature"]]}
     with desk.store.unreadable():
         assert (await desk.take("Do it.", plan, human="wait")).status == "waiting"
@@ -153,7 +153,7 @@ async def test_skip_does_the_rest(desk: Desk):
     assert "1. added Task a\n2. added Task b" in answered.output
 
 
-async def test_retry_asks_the_model_for_another_way(desk: Desk):
+async def test_retry_calls_the_model_for_another_plan(desk: Desk):
     await waiting(desk)
     answered = await desk.answer("retry", final("add_node", label="Task", key="missing"))
     assert answered.status == "success"
@@ -173,7 +173,7 @@ async def test_abort_leaves_nothing_behind(desk: Desk, said: str):
 
 
 @pytest.mark.parametrize("human", ["wait", "nobody"])
-async def test_a_goal_that_cannot_be_done_asks_nobody_and_leaves_nothing_behind(desk: Desk, human: str):
+async def test_an_impossible_goal_asks_no_question_and_leaves_nothing_behind(desk: Desk, human: str):
     before = await desk.all()
     result = await desk.take("Do it.", *PLAN, human=human)
     assert (result.status, result.path[-2:], files(desk), await desk.all()) == ("success", ESCALATED, [], before)
@@ -189,7 +189,7 @@ async def test_a_goal_that_cannot_be_done_asks_nobody_and_leaves_nothing_behind(
         ("create a task A and delete B", "B"),
     ],
 )
-async def test_a_name_that_is_not_in_the_graph_is_said_and_what_came_before_is_taken_back(desk: Desk, goal: str, missing: str):
+async def test_an_unknown_name_is_reported_and_earlier_actions_are_undone(desk: Desk, goal: str, missing: str):
     result = await desk.take(goal, human="wait")
     assert (result.status, await desk.all(), files(desk)) == ("success", ([], []), [])
     assert f"There is no node '{missing}' in the graph." in result.output
@@ -197,7 +197,7 @@ async def test_a_name_that_is_not_in_the_graph_is_said_and_what_came_before_is_t
     assert "ended" not in (await desk.take("List all tasks", human="wait")).metadata, "nothing was waiting"
 
 
-async def test_what_cannot_be_taken_back_is_said(desk: Desk):
+async def test_changes_that_cannot_be_undone_are_reported(desk: Desk):
     desk.store.fails = {2: StoreUnavailable("The disk is gone.")}
     result = await desk.take("Do it.", *PLAN)
     assert "stays in the graph. It could not be taken back: The disk is gone." in result.output
@@ -215,7 +215,7 @@ async def test_an_answer_is_never_used_for_another_goal(desk: Desk):
     assert (other.status, desk.model and "person" in told(desk.model)[0]) == ("waiting", False)
 
 
-async def test_a_new_goal_ends_the_one_that_waits_and_that_is_said(desk: Desk):
+async def test_a_new_goal_ends_the_suspended_one_and_says_so(desk: Desk):
     await waiting(desk)
     result = await desk.take("Look.", simple("query_graph"), human="wait")
     assert (result.status, result.output, files(desk)) == ("success", "Nothing in the graph is like that.", [])
@@ -227,14 +227,14 @@ async def test_a_new_goal_ends_the_one_that_waits_and_that_is_said(desk: Desk):
         await silent(desk, "1")
 
 
-async def test_a_turn_of_another_session_is_left_waiting(desk: Desk):
+async def test_a_suspended_turn_of_another_session_is_unaffected(desk: Desk):
     await waiting(desk)
     other = Desk(desk.engine, desk.folder, desk.store, "other")
     assert (await other.take("Add.", simple("add_node", label="Task", key="x"))).status == "success"
     assert (await silent(desk, ABORT)).status == "success"
 
 
-async def test_the_question_can_be_seen_again_from_anywhere(desk: Desk):
+async def test_the_open_question_can_be_read_again(desk: Desk):
     first = await waiting(desk)
     kept = (desk.folder / "turns" / "puntini-s.waiting").read_bytes()
     desk.engine = OTHER[desk.engine]
@@ -250,7 +250,7 @@ async def test_the_question_can_be_seen_again_from_anywhere(desk: Desk):
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"{}\n", b"\0" * 100])
-async def test_a_turn_that_cannot_go_on_is_ended_by_the_next_goal(desk: Desk, damage: bytes):
+async def test_a_turn_that_cannot_resume_is_ended_by_the_next_goal(desk: Desk, damage: bytes):
     await waiting(desk)
     (desk.folder / "turns" / "puntini-s.waiting").write_bytes(damage)
     result = await desk.take("Look.", simple("query_graph"))
@@ -285,7 +285,7 @@ async def test_cypher_that_writes_is_run_after_approval_of_exactly_that_text(des
         ("MATCH (n:Task) REMOVE n.size", "it was so already"),
     ],
 )
-async def test_cypher_that_would_change_nothing_says_why_and_needs_no_approval(desk: Desk, query: str, why: str):
+async def test_cypher_without_effect_says_why_and_needs_no_approval(desk: Desk, query: str, why: str):
     await two_of_a_name(desk)
     result = await desk.take(query, human="wait")
     assert (result.status, result.output) == ("success", f"Nothing changed in the graph: {why}.")
@@ -307,7 +307,7 @@ async def test_a_sentence_that_is_not_understood_does_not_capture_the_session(de
     assert (await desk.take("Create a task Design", human="wait")).output == "Added Task Design."
 
 
-async def test_a_goal_larger_than_a_turn_says_how_far_it_got_and_goes_on(desk: Desk):
+async def test_a_goal_larger_than_a_turn_reports_progress_and_continues(desk: Desk):
     calls = [tool("add_node", label="Task", key=f"t{number:03}") for number in range(MAX_STEPS * 2 + 5)]
     plan = {**many(*(f"add {number}" for number in range(len(calls)))), "tool": calls[0], "then": calls[1:]}
     first = await desk.take("Add them.", plan)
@@ -325,7 +325,7 @@ async def test_a_goal_larger_than_a_turn_says_how_far_it_got_and_goes_on(desk: D
 
 
 @pytest.mark.parametrize("at_most", [1, 2, 3])
-async def test_a_budget_that_is_used_up_ends_in_an_answer(desk: Desk, at_most: int):
+async def test_an_exhausted_budget_ends_in_an_answer(desk: Desk, at_most: int):
     result = await desk.take("Do it.", many("a", "b", "c"), ADD, NEXT, max_model_calls=at_most)
     assert (result.status, result.path[-2:]) == ("success", ESCALATED)
     assert "max_model_calls" in result.output
@@ -336,7 +336,7 @@ async def test_a_budget_that_is_used_up_ends_in_an_answer(desk: Desk, at_most: i
     assert (len(await desk.nodes()), len(done.state["done"])) == (at_most, at_most)
 
 
-async def test_a_turn_that_is_cut_short_says_what_it_has_done(desk: Desk):
+async def test_an_interrupted_turn_reports_its_completed_actions(desk: Desk):
     goal = "Create a project Apollo with tasks Design and Build"
     result = await desk.take(goal, max_steps=9)
     assert (result.status, result.error and result.error.code) == ("error", "budget_exceeded")
@@ -370,7 +370,7 @@ async def test_a_goal_needs_no_more_model_calls_than_it_has_steps(desk: Desk):
         (simple("query_graph"), False),
     ],
 )
-async def test_undo_puts_the_graph_back(desk: Desk, goal: dict[str, Any], *, undone: bool):
+async def test_undo_restores_the_graph(desk: Desk, goal: dict[str, Any], *, undone: bool):
     calls = [
         tool("add_node", label="Task", key="a", properties={"n": 1, "m": "x"}),
         tool("add_node", label="Task", key="b"),
@@ -388,7 +388,7 @@ async def test_undo_puts_the_graph_back(desk: Desk, goal: dict[str, Any], *, und
         assert await desk.whole() == ([], []), "the last goal that changed something"
 
 
-async def test_an_answer_needs_a_question_and_words(desk: Desk):
+async def test_an_answer_needs_an_open_question_and_text(desk: Desk):
     with pytest.raises(NothingWaits) as refused:
         await desk.answer("Yes.")
     assert refused.value.code == "nothing_waits"
@@ -403,7 +403,7 @@ async def test_an_answer_needs_a_question_and_words(desk: Desk):
     assert files(desk) == ["puntini-s.waiting"]
 
 
-async def test_with_nobody_there_the_turn_goes_on(desk: Desk):
+async def test_an_unattended_turn_ends(desk: Desk):
     result = await waiting(desk, grants={Human: ScriptedHuman()})
     assert (result.status, result.path[-2:], files(desk)) == ("success", ESCALATED, [])
     with desk.store.unreadable():
@@ -416,7 +416,7 @@ async def test_with_nobody_there_the_turn_goes_on(desk: Desk):
     assert scripted.state["skipped"] == ("join it",)
 
 
-async def test_a_turn_of_other_contracts_is_not_gone_on_with(desk: Desk):
+async def test_a_turn_with_other_contracts_does_not_resume(desk: Desk):
     await waiting(desk)
     path = desk.folder / "turns" / "puntini-s.waiting"
     heading, *rest = path.read_text().splitlines(keepends=True)
@@ -428,7 +428,7 @@ async def test_a_turn_of_other_contracts_is_not_gone_on_with(desk: Desk):
     assert (path.exists(), len(desk.store.applied)) == (True, 1)
 
 
-async def test_a_damaged_file_is_refused_and_kept(desk: Desk):
+async def test_a_damaged_session_file_is_refused_and_kept(desk: Desk):
     await waiting(desk)
     path = desk.folder / "turns" / "puntini-s.waiting"
     for damage in (b"", b"\xff\xfe", b"{}\n", b'{"header": {}}\n', b'{"entry": {}}\n', b"[[[[\n", b"\0" * 100):
@@ -439,7 +439,7 @@ async def test_a_damaged_file_is_refused_and_kept(desk: Desk):
         assert (path.read_bytes(), len(desk.store.applied)) == (damage, 1)
 
 
-async def test_two_answers_at_once_are_one(desk: Desk):
+async def test_concurrent_answers_are_applied_once(desk: Desk):
     await waiting(desk)
 
     async def say(text: str) -> TurnResult | InterlockError:
@@ -456,7 +456,7 @@ async def test_two_answers_at_once_are_one(desk: Desk):
     assert (len(desk.store.applied), files(desk)) == (1, [])
 
 
-async def test_two_answers_to_one_application_are_one(desk: Desk):
+async def test_concurrent_answers_to_one_application_are_applied_once(desk: Desk):
     await waiting(desk)
     async with desk.app(grants={Model: Silent()}) as app:
         said = await asyncio.gather(*(app.answer("puntini", text, session="s") for text in ("skip", "2")), return_exceptions=True)
@@ -466,7 +466,7 @@ async def test_two_answers_to_one_application_are_one(desk: Desk):
     assert files(desk) == []
 
 
-async def test_an_answer_is_not_taken_for_one_to_the_next_question(desk: Desk):
+async def test_an_answer_is_not_used_for_the_next_question(desk: Desk):
     await waiting(desk)
     both = asyncio.Event()
 
@@ -489,7 +489,7 @@ async def test_an_answer_is_not_taken_for_one_to_the_next_question(desk: Desk):
     assert (third.state["escalation"].choice, files(desk)) == (ABORT, [])
 
 
-async def test_an_answer_that_was_cut_short_can_be_given_again(desk: Desk):
+async def test_an_interrupted_answer_can_be_repeated(desk: Desk):
     await waiting(desk)
     task = asyncio.create_task(silent(desk, "skip"))
     await asyncio.sleep(0)
@@ -530,7 +530,7 @@ CRASHING = """
 """
 
 
-async def test_a_process_that_was_killed_leaves_a_whole_graph_and_room_for_the_next_turn(engine: EngineName, tmp_path: Path):
+async def test_a_killed_process_leaves_a_consistent_graph_and_a_free_session(engine: EngineName, tmp_path: Path):
     command = [sys.executable, "-c", textwrap.dedent(CRASHING), str(tmp_path), engine]
     ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False, timeout=120)
     assert ran.returncode == -signal.SIGKILL, ran.stderr
@@ -545,7 +545,7 @@ async def test_a_process_that_was_killed_leaves_a_whole_graph_and_room_for_the_n
     await store.aclose()
 
 
-async def test_what_is_not_understood_is_answered_at_once_and_the_next_line_is_a_new_goal(desk: Desk):
+async def test_a_goal_that_is_not_understood_is_answered_and_the_next_input_is_a_new_goal(desk: Desk):
     result = await desk.take("Frobnicate Design", human="wait")
     assert (result.status, result.path[-2:]) == ("success", ("escalate", "answer"))
     assert "Frobnicate Design" in result.output
@@ -553,7 +553,7 @@ async def test_what_is_not_understood_is_answered_at_once_and_the_next_line_is_a
     assert (await desk.take("Create a task Design", human="wait")).status == "success"
 
 
-async def test_a_model_can_reply_to_what_is_no_goal(desk: Desk):
+async def test_a_model_can_reply_to_a_text_that_is_not_a_goal(desk: Desk):
     greeting = {
         "goal": {"original_goal": "hi", "intent": "greeting", "complexity": "simple", "reply": "Hello. What is to be in the graph?"}
     }

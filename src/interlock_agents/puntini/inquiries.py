@@ -210,7 +210,11 @@ def _property(context: Context, *, nodes: Sequence[Ref], name: str = "age") -> C
 
 def _cypher(query: str, text: str, instead: Call | None = None) -> Callable[..., Clause]:
     call = Call("cypher_query", {"query": query, "parameters": {}}, text, instead)
-    return lambda _: Clause((call,))
+
+    def make(_: Context) -> Clause:
+        return Clause((call,))
+
+    return make
 
 
 _NO_EDGES = Call("cypher_query", {"query": "RETURN 0 AS `count`", "parameters": {}}, "report that there are no edges")

@@ -76,8 +76,8 @@ def _read(payload: dict[str, Any]) -> tuple[Reading, list[str]]:
 def _parsed(payload: dict[str, Any]) -> ParsedGoal:
     goal = str(payload["goal"])
     reading, notes = _read(payload)
-    against = () if reading.problems else tuple(_contradictions(reading))
-    if reading.reply or reading.problems or against:
+    calls, against = reading.calls, () if reading.problems else tuple(_contradictions(reading))
+    if reading.reply or reading.problems or against or not calls:
         why = [reading.reply] if reading.reply else [*against] or [*reading.problems, _help(goal)]
         spec = GoalSpec(
             original_goal=goal,
@@ -89,7 +89,6 @@ def _parsed(payload: dict[str, Any]) -> ParsedGoal:
             reply="" if against else " ".join(why),
         )
         return ParsedGoal(goal=spec)
-    calls = reading.calls
     spec = GoalSpec(
         original_goal=goal,
         intent="; ".join(call.text for call in calls[:3]) + ("; ..." if len(calls) > 3 else ""),  # noqa: PLR2004 - a short sentence
@@ -105,7 +104,8 @@ def _parsed(payload: dict[str, Any]) -> ParsedGoal:
         estimated_steps=len(calls),
         parsing_notes=notes,
     )
-    return ParsedGoal(goal=spec, tool=_signature(calls[0]), then=[_signature(call) for call in calls[1:]])
+    first, *others = map(_signature, calls)
+    return ParsedGoal(goal=spec, tool=first, then=others)
 
 
 def _planned(payload: dict[str, Any]) -> StepPlan:

@@ -86,7 +86,7 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("state", "suffix"), [("closed", ".lbug"), ("killed", ".lbug"), ("killed", ".lbug.wal"), ("new", ".lbug"), ("new", ".lbug.wal")]
 )
-async def test_every_damaged_image_is_reported_and_left_as_it_is(tmp_path: Path, state: str, suffix: str) -> None:
+async def test_every_damaged_file_is_store_corrupt_and_unchanged(tmp_path: Path, state: str, suffix: str) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     await make(good, state)
     (file,) = good.glob(f"*{suffix}")
@@ -110,7 +110,7 @@ async def test_every_damaged_image_is_reported_and_left_as_it_is(tmp_path: Path,
 
 
 @pytest.mark.parametrize("state", ["closed", "killed", "new"])
-async def test_a_file_that_is_missing_is_no_empty_graph(tmp_path: Path, state: str) -> None:
+async def test_a_missing_file_is_not_read_as_an_empty_graph(tmp_path: Path, state: str) -> None:
     await make(tmp_path, state)
     (file,) = tmp_path.glob("*.lbug")
     file.unlink()
@@ -124,7 +124,7 @@ async def test_a_file_that_is_missing_is_no_empty_graph(tmp_path: Path, state: s
     assert await store(tmp_path).nodes(GRAPH) == ()
 
 
-async def test_an_empty_file_of_unknown_origin_is_no_empty_graph(tmp_path: Path) -> None:
+async def test_an_empty_file_without_checksums_is_not_read_as_an_empty_graph(tmp_path: Path) -> None:
     graphs = store(tmp_path)
     await graphs.nodes(GRAPH)
     await graphs.aclose()
@@ -137,7 +137,7 @@ async def test_an_empty_file_of_unknown_origin_is_no_empty_graph(tmp_path: Path)
     assert file.read_bytes() == b""
 
 
-async def test_a_file_of_an_earlier_version_has_no_checksums_and_is_read(tmp_path: Path) -> None:
+async def test_a_file_without_checksums_is_read(tmp_path: Path) -> None:
     await make(tmp_path, "closed")
     (sums,) = tmp_path.glob("*.sum")
     sums.unlink()
@@ -147,7 +147,7 @@ async def test_a_file_of_an_earlier_version_has_no_checksums_and_is_read(tmp_pat
     assert sums.stat().st_size > 0
 
 
-async def test_checksums_that_are_damaged_are_reported(tmp_path: Path) -> None:
+async def test_damaged_checksums_are_store_corrupt(tmp_path: Path) -> None:
     await make(tmp_path, "closed")
     (sums,) = tmp_path.glob("*.sum")
     sums.write_bytes(b"junk" * 100)
@@ -155,7 +155,7 @@ async def test_checksums_that_are_damaged_are_reported(tmp_path: Path) -> None:
         await store(tmp_path).nodes(GRAPH)
 
 
-async def test_a_commit_that_was_torn_is_cut_off_and_what_was_acknowledged_is_there(tmp_path: Path) -> None:
+async def test_an_incomplete_commit_is_cut_off_and_acknowledged_changes_remain(tmp_path: Path) -> None:
     """A process that is killed in the middle of a commit leaves a part of it at the end of the log."""
     good, torn = tmp_path / "good", tmp_path / "torn"
     await make(good, "killed")
@@ -172,7 +172,7 @@ async def test_a_commit_that_was_torn_is_cut_off_and_what_was_acknowledged_is_th
         assert len(await store(torn).nodes(GRAPH, limit=1000)) == 105
 
 
-async def test_a_torn_commit_is_cut_off_also_where_the_log_was_about_to_be_merged(tmp_path: Path) -> None:
+async def test_an_incomplete_commit_is_cut_off_before_an_interrupted_merge(tmp_path: Path) -> None:
     await make(tmp_path, "killed")
     (file,) = tmp_path.glob("*.lbug")
     (log,) = tmp_path.glob("*.wal")
@@ -191,7 +191,7 @@ async def test_a_torn_commit_is_cut_off_also_where_the_log_was_about_to_be_merge
 
 
 @pytest.mark.parametrize("ends", ["killed", "hung up on"])
-async def test_a_process_that_is_not_said_goodbye_to_leaves_the_file_as_it_is(tmp_path: Path, ends: str) -> None:
+async def test_a_process_without_a_proper_close_leaves_the_file_unchanged(tmp_path: Path, ends: str) -> None:
     """A commit may have failed before, on a full disk: what is left of it in the log must not be merged."""
     await make(tmp_path, "closed")
     (file,) = tmp_path.glob("*.lbug")
@@ -211,7 +211,7 @@ async def test_a_process_that_is_not_said_goodbye_to_leaves_the_file_as_it_is(tm
         await graphs.aclose()
 
 
-async def test_a_graph_whose_process_is_killed_at_any_moment_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+async def test_acknowledged_changes_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
     """Kill who writes and who has the file, over and over, while logs are being merged: a good file is never called damaged."""
     chance = random.Random(7)
     acknowledged: set[str] = set()

@@ -75,7 +75,7 @@ async def test_everyday_cypher_runs_and_names_its_columns_as_they_were_written(g
         assert (list(found.columns), [list(row) for row in found.rows]) == expected, text
 
 
-async def test_nothing_of_how_it_is_kept_is_shown(graph: Graph):
+async def test_internal_columns_are_not_in_results(graph: Graph):
     store, name = graph
     for text in (
         "MATCH (n:Task) RETURN properties(n)",
@@ -89,7 +89,7 @@ async def test_nothing_of_how_it_is_kept_is_shown(graph: Graph):
             assert ours not in found, text
 
 
-async def test_a_name_that_the_graph_does_not_have_is_said_with_those_that_it_has(tmp_path: Path):
+async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path):
     store = opened("ladybug", tmp_path)
     await store.apply("mine", CHANGES)
     for text, names in {
@@ -103,7 +103,7 @@ async def test_a_name_that_the_graph_does_not_have_is_said_with_those_that_it_ha
     await store.aclose()
 
 
-async def test_what_fails_is_an_error_without_the_names_of_exceptions(tmp_path: Path):
+async def test_a_failed_query_is_an_error_without_exception_names(tmp_path: Path):
     store = opened("ladybug", tmp_path)
     await store.apply("mine", CHANGES)
     for text in ("RETURN 1/0", "MATCH (n) RETURN m", "MATCH (n:Task) RETURN sum(n.key)", "RETURN toInteger('x')"):
@@ -115,15 +115,21 @@ async def test_what_fails_is_an_error_without_the_names_of_exceptions(tmp_path: 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+def test_columns_of_a_subquery_are_not_columns_of_the_query(dialect: Dialect):
+    text = "MATCH (n) WHERE EXISTS { MATCH (n)-[:KNOWS]->(m) RETURN m UNION MATCH (n)-[:LIKES]->(m) RETURN m } RETURN n, n.key AS k"
+    assert prepare(text, dialect=dialect).columns == ("n", "k")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_hostile_text_is_refused_also_after_it_was_made_ready(family: str, dialect: Dialect):
+def test_a_hostile_query_is_refused_after_translation(family: str, dialect: Dialect):
     for text in FAMILIES[family]:
         with pytest.raises(QueryDenied):
             prepare(text, dialect=dialect)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_the_guard_takes_is_still_taken(dialect: Dialect):
+def test_an_accepted_query_is_still_accepted_after_translation(dialect: Dialect):
     for text in [*BOTH, *(LADYBUG if dialect == "ladybug" else NEO4J)]:
         check_reading(text, dialect=dialect)
         check_reading(prepare(text, dialect=dialect).text, dialect=dialect)
@@ -139,7 +145,7 @@ def test_a_comment_hides_nothing(comment: str, word: str, dialect: Dialect):
 
 
 @given(text=st.text(st.sampled_from("MATCH (n) RETURN n;'\"`/*\\ \n:Task.key=DELETE"), max_size=60), dialect=st.sampled_from(DIALECTS))
-def test_whatever_is_made_ready_is_what_the_guard_takes(text: str, dialect: Dialect):
+def test_the_guard_accepts_every_translated_query(text: str, dialect: Dialect):
     try:
         ready = prepare(text, dialect=dialect)
     except QueryDenied:

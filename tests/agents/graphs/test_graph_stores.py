@@ -148,7 +148,7 @@ def join(start: str, end: str, relationship: str = "NEXT", /, **properties: Json
 # Both: what is changed.
 
 
-async def test_what_was_added_is_found_and_reported(kept: StoredState) -> None:
+async def test_added_elements_are_found_and_reported(kept: StoredState) -> None:
     person = Node(label="Person", key="ada")
     owns = Edge(start=ref("ada", "Person"), end=ref("a"), relationship="OWNS", properties={"since": 2020})
     changed = await kept.apply(add("a", status="open", size=3), AddNode(node=person), AddEdge(edge=owns))
@@ -156,14 +156,14 @@ async def test_what_was_added_is_found_and_reported(kept: StoredState) -> None:
     assert await kept.all() == ((person, node("a", status="open", size=3)), (owns,))
 
 
-async def test_the_same_addition_again_changes_nothing(kept: StoredState) -> None:
+async def test_a_repeated_addition_changes_nothing(kept: StoredState) -> None:
     await kept.apply(add("a", n=1), add("b"), join("a", "b", w=1))
     before = await kept.all()
     assert await kept.apply(add("a", n=2, other=True), add("b"), join("a", "b", w=2)) == Changed()
     assert await kept.all() == before
 
 
-async def test_an_update_sets_removes_and_leaves_the_rest(kept: StoredState) -> None:
+async def test_an_update_sets_and_removes_properties_and_keeps_the_others(kept: StoredState) -> None:
     await kept.apply(add("a", x=1, y=2, z=3), add("b"), join("a", "b", w=1, v=2))
     changed = await kept.apply(
         UpdateNode(ref=ref("a"), properties={"x": None, "y": 5}),
@@ -178,12 +178,12 @@ async def test_an_update_sets_removes_and_leaves_the_rest(kept: StoredState) -> 
     assert await kept.all() == ((node("a", y=5, z=3), node("b")), (edge("a", "b", v=2, u="new"),))
 
 
-async def test_an_update_to_what_is_so_already_is_not_reported(kept: StoredState) -> None:
+async def test_an_update_without_effect_is_not_reported(kept: StoredState) -> None:
     await kept.apply(add("a", x=1, o={"deep": [1]}))
     assert await kept.apply(UpdateNode(ref=ref("a"), properties={"x": 1, "o": {"deep": [1]}, "none": None})) == Changed()
 
 
-async def test_deleting_reports_what_was_there(kept: StoredState) -> None:
+async def test_a_deletion_reports_the_deleted_elements(kept: StoredState) -> None:
     await kept.apply(add("a", x=1), add("b"), add("c"), join("a", "b", w=1), join("b", "a"), join("c", "a"))
     changed = await kept.apply(DeleteEdge(start=ref("c"), end=ref("a"), relationship="NEXT"))
     assert changed == Changed(edges_removed=(edge("c", "a"),))
@@ -193,7 +193,7 @@ async def test_deleting_reports_what_was_there(kept: StoredState) -> None:
     assert await kept.all() == ((node("b"), node("c")), ())
 
 
-async def test_a_node_with_edges_stays_unless_it_is_detached(kept: StoredState) -> None:
+async def test_a_node_with_edges_is_deleted_only_with_detach(kept: StoredState) -> None:
     await kept.apply(add("a"), add("b"), join("a", "b"), join("b", "b"))
     before = await kept.all()
     for key in ("a", "b"):
@@ -215,7 +215,7 @@ MISSING: list[Change] = [
 ]
 
 
-async def test_what_is_missing_is_named_and_nothing_of_the_step_is_done(kept: StoredState) -> None:
+async def test_a_missing_element_is_named_and_the_transaction_changes_nothing(kept: StoredState) -> None:
     await kept.apply(add("a", x=1), add("b"), join("a", "b"))
     before = await kept.all()
     for wrong in MISSING:
@@ -225,7 +225,7 @@ async def test_what_is_missing_is_named_and_nothing_of_the_step_is_done(kept: St
         assert await kept.all() == before
 
 
-async def test_a_step_goes_in_order_and_reports_where_it_ends(kept: StoredState) -> None:
+async def test_changes_are_applied_in_order_and_the_final_effect_is_reported(kept: StoredState) -> None:
     await kept.apply(add("a", x=1), add("b"), join("a", "b"))
     changed = await kept.apply(
         add("c"),
@@ -242,7 +242,7 @@ async def test_a_step_goes_in_order_and_reports_where_it_ends(kept: StoredState)
     assert await kept.all() == ((node("a", x=2), node("b"), node("c", x=1)), ())
 
 
-async def test_a_failure_while_writing_undoes_what_was_written(kept: StoredState, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_during_writing_rolls_back_the_transaction(kept: StoredState, monkeypatch: pytest.MonkeyPatch) -> None:
     await kept.apply(add("a", x=1))
     before = await kept.all()
 
@@ -261,7 +261,7 @@ async def test_a_failure_while_writing_undoes_what_was_written(kept: StoredState
     assert (await kept.apply(*step[:2])).nodes_added == (node("new", "Fresh"),)
 
 
-async def test_concurrent_steps_lose_nothing(kept: StoredState) -> None:
+async def test_concurrent_transactions_lose_nothing(kept: StoredState) -> None:
     await kept.apply(add("hub"))
     step = [(add(f"k{n:02}", n=n), join("hub", f"k{n:02}"), UpdateNode(ref=ref("hub"), properties={f"p{n}": n})) for n in range(50)]
     changed = await asyncio.gather(*(kept.apply(*changes) for changes in step))
@@ -293,7 +293,7 @@ PROPERTIES = st.dictionaries(NAMES, VALUES, max_size=5)
 
 
 @pytest.mark.parametrize("kind", ["ladybug", "bolt"])
-def test_every_value_comes_back_as_it_was_put_in(kind: str, tmp_path: Path) -> None:
+def test_every_value_is_read_as_it_was_stored(kind: str, tmp_path: Path) -> None:
     graph = fresh(kind)
     store = opened(kind, tmp_path)
     numbers = itertools.count()
@@ -332,7 +332,7 @@ def present(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in properties.items() if value is not None}
 
 
-async def test_what_is_no_value_is_refused_and_changes_nothing(kept: StoredState) -> None:
+async def test_an_invalid_value_is_refused_and_changes_nothing(kept: StoredState) -> None:
     deep: JsonValue = []
     for _ in range(100):
         deep = [deep]
@@ -389,7 +389,7 @@ async def test_values_are_never_part_of_a_statement(kept: StoredState) -> None:
     assert await kept.rows("MATCH (n:Task) WHERE n.x = $x RETURN n.key", x=bad) == ((bad,),)
 
 
-async def test_names_that_are_words_of_the_language_are_names(kept: StoredState) -> None:
+async def test_keywords_of_cypher_are_valid_names(kept: StoredState) -> None:
     await kept.apply(add("a", "Match", where=1, RETURN="r"), add("b", "Order"))
     step = Edge(start=ref("a", "Match"), end=ref("b", "Order"), relationship="CREATE", properties={"delete": 1})
     await kept.apply(AddEdge(edge=step))
@@ -399,7 +399,7 @@ async def test_names_that_are_words_of_the_language_are_names(kept: StoredState)
 # Both: what is asked.
 
 
-async def test_nodes_are_found_by_what_is_asked_for_in_order(kept: StoredState) -> None:
+async def test_nodes_are_found_by_criteria_in_order(kept: StoredState) -> None:
     await kept.apply(*(add(key, label, n=n % 2) for n, (label, key) in enumerate(itertools.product(("B", "A"), ("3", "1", "20", "2")))))
     assert [(one.label, one.key) for one in await kept.nodes()] == sorted(itertools.product("AB", ("1", "2", "20", "3")))
     assert [(one.label, one.key) for one in await kept.nodes(limit=5)] == [("A", "1"), ("A", "2"), ("A", "20"), ("A", "3"), ("B", "1")]
@@ -413,7 +413,7 @@ async def test_nodes_are_found_by_what_is_asked_for_in_order(kept: StoredState) 
         await kept.nodes(limit=0)
 
 
-async def test_edges_are_found_by_what_is_asked_for_in_order(kept: StoredState) -> None:
+async def test_edges_are_found_by_criteria_in_order(kept: StoredState) -> None:
     pairs = [("b", "a", "Y"), ("a", "b", "Y"), ("a", "b", "X"), ("a", "a", "Y"), ("b", "b", "X")]
     await kept.apply(add("a"), add("b"), *(join(*pair) for pair in pairs))
     assert await kept.edges() == tuple(edge(a, b, name) for a, name, b in sorted((a, name, b) for a, b, name in pairs))
@@ -423,7 +423,7 @@ async def test_edges_are_found_by_what_is_asked_for_in_order(kept: StoredState) 
     assert await kept.edges(relationship="Z") == await kept.edges(start=ref("a", "Other")) == ()
 
 
-async def test_a_query_shows_nodes_edges_and_paths_as_plain_data(kept: StoredState) -> None:
+async def test_a_query_returns_nodes_edges_and_paths_as_plain_data(kept: StoredState) -> None:
     await kept.apply(add("a", status="done", o={"k": [1, None]}, key="inner"), add("b", status="open"), join("a", "b", w=1.5))
     start = {"label": "Task", "key": "a", "properties": {"status": "done", "o": {"k": [1, None]}, "key": "inner"}}
     end = {"label": "Task", "key": "b", "properties": {"status": "open"}}
@@ -439,7 +439,7 @@ async def test_a_query_shows_nodes_edges_and_paths_as_plain_data(kept: StoredSta
     assert (found.columns, found.rows, found.more) == (("name", "one"), (("a", 1), ("b", 1)), False)
 
 
-async def test_a_query_that_writes_is_denied_and_the_graph_stays(kept: StoredState) -> None:
+async def test_a_query_that_writes_is_denied_and_the_graph_is_unchanged(kept: StoredState) -> None:
     await kept.apply(add("a"))
     before = await kept.all()
     for text in ("MATCH (n) DETACH DELETE n", "CREATE (n:Task {key: 'b'})", "MATCH (n) SET n.x = 1", "RETURN 1; MATCH (n) DELETE n"):
@@ -448,7 +448,7 @@ async def test_a_query_that_writes_is_denied_and_the_graph_stays(kept: StoredSta
     assert await kept.all() == before
 
 
-async def test_a_query_that_cannot_be_run_is_typed_and_does_no_harm(kept: StoredState) -> None:
+async def test_a_failing_query_is_a_typed_error_and_the_next_one_works(kept: StoredState) -> None:
     await kept.apply(add("a", x="text"))
     with pytest.raises((ToolInputInvalid, NotInGraph)):
         await kept.rows("MATCH (n:Task) RETURN m.x")
@@ -478,7 +478,7 @@ async def test_rows_and_bytes_are_capped(tmp_path: Path, kept: StoredState) -> N
         await small.aclose()
 
 
-async def test_a_product_of_everything_with_everything_ends_in_time(kept: StoredState) -> None:
+async def test_a_cartesian_product_ends_in_time(kept: StoredState) -> None:
     await kept.apply(*(add(f"k{n}", n=n) for n in range(1500 if kept.kind == "ladybug" else 300)))
     await kept.store.aclose()
     hasty = opened(kept.kind, kept.folder, timeout_s=0.7)
@@ -493,13 +493,13 @@ async def test_a_product_of_everything_with_everything_ends_in_time(kept: Stored
         await hasty.aclose()
 
 
-async def test_graphs_are_apart(kept: StoredState) -> None:
+async def test_graphs_are_isolated(kept: StoredState) -> None:
     other = fresh(kept.kind)
     await kept.apply(add("a"))
     assert await kept.store.nodes(other) == ()
 
 
-async def test_what_was_kept_is_there_for_another_store(kept: StoredState) -> None:
+async def test_stored_data_is_read_by_another_store(kept: StoredState) -> None:
     await kept.apply(add("a", x=1, o={"y": None}), add("b", x="one"), join("a", "b", w=2))
     before = await kept.all()
     await kept.store.aclose()
@@ -515,7 +515,7 @@ async def test_what_was_kept_is_there_for_another_store(kept: StoredState) -> No
 # Ladybug.
 
 
-async def test_a_label_and_a_relationship_may_have_one_name_and_differ_in_case(file: StoredState) -> None:
+async def test_a_label_and_a_relationship_may_have_the_same_name_or_differ_in_case(file: StoredState) -> None:
     await file.apply(add("a", "Task", x=1), add("a", "task", x="one"), add("a", "TASK"))
     loop = Edge(start=ref("a", "task"), end=ref("a", "TASK"), relationship="Task", properties={"x": [1]})
     await file.apply(AddEdge(edge=loop))
@@ -525,7 +525,7 @@ async def test_a_label_and_a_relationship_may_have_one_name_and_differ_in_case(f
     assert sorted(str(row[0]["label"]) for row in found if isinstance(row[0], dict)) == ["TASK", "Task", "task"]
 
 
-async def test_a_query_that_failed_works_when_the_graph_has_what_it_lacked(file: StoredState) -> None:
+async def test_a_failed_query_works_once_the_graph_has_the_missing_name(file: StoredState) -> None:
     asked = "MATCH (n:Late) WHERE n.key = $key RETURN count(n)"
     with pytest.raises(NotInGraph):
         await file.store.query(file.graph, asked, {"key": "a"})
@@ -533,7 +533,7 @@ async def test_a_query_that_failed_works_when_the_graph_has_what_it_lacked(file:
     assert (await file.store.query(file.graph, asked, {"key": "a"})).rows == ((1,),)
 
 
-async def test_a_property_is_typed_in_a_query_until_values_of_another_type_come(file: StoredState) -> None:
+async def test_a_property_is_typed_in_queries_until_a_value_of_another_type_is_stored(file: StoredState) -> None:
     await file.apply(add("a", n=1, tags=["x", "y"]), add("b", n=7))
     assert await file.rows("MATCH (t:Task) WHERE t.n > 5 RETURN t.key, t.n + 1") == (("b", 8),)
     assert await file.rows("MATCH (t:Task) WHERE 'x' IN t.tags RETURN t.key") == (("a",),)
@@ -546,13 +546,13 @@ async def test_a_property_is_typed_in_a_query_until_values_of_another_type_come(
     assert await file.nodes(properties={"n": "7"}) == ()
 
 
-async def test_more_properties_than_columns_are_kept_too(file: StoredState) -> None:
+async def test_more_properties_than_columns_are_stored(file: StoredState) -> None:
     many = {f"p{n}": n for n in range(400)}
     await file.apply(AddNode(node=Node(label="Task", key="a", properties=dict(many))))
     assert (await file.nodes())[0].properties == many
 
 
-async def test_names_nobody_used_are_not_in_the_graph(file: StoredState) -> None:
+async def test_unused_names_are_not_in_the_graph(file: StoredState) -> None:
     await file.apply(add("a"))
     for text in ("MATCH (n:Nothing) RETURN n", "MATCH (n:Task) RETURN n.nothing"):
         with pytest.raises(NotInGraph):
@@ -568,7 +568,7 @@ def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unguarded")
-async def test_a_query_that_takes_more_memory_than_it_may_ends_and_the_next_one_works(file: StoredState) -> None:
+async def test_a_query_over_its_memory_limit_ends_and_the_next_one_works(file: StoredState) -> None:
     await file.apply(add("a"))
     for text in ("RETURN size(range(1, 100000000))", "UNWIND range(1, 1000000000) AS x RETURN count(x)"):
         with pytest.raises(QueryTimeout):
@@ -577,7 +577,7 @@ async def test_a_query_that_takes_more_memory_than_it_may_ends_and_the_next_one_
 
 
 @pytest.mark.usefixtures("unguarded")
-async def test_a_query_cannot_write_even_where_the_guard_is_wrong(file: StoredState) -> None:
+async def test_a_query_cannot_write_without_the_guard(file: StoredState) -> None:
     await file.apply(add("a"))
     for text in ("CREATE (n:Task {key: 'b'})", "MATCH (n) DETACH DELETE n", "CREATE NODE TABLE Other(key STRING PRIMARY KEY)"):
         with pytest.raises(ToolInputInvalid):
@@ -585,7 +585,7 @@ async def test_a_query_cannot_write_even_where_the_guard_is_wrong(file: StoredSt
     assert await file.nodes() == (node("a"),)
 
 
-async def test_a_process_that_does_not_answer_is_replaced_in_time(file: StoredState) -> None:
+async def test_a_hanging_process_is_replaced_in_time(file: StoredState) -> None:
     await file.apply(add("a"))
     await file.store.aclose()
     hasty = StoredState(opened("ladybug", file.folder, timeout_s=0.5), file.graph, file.kind, file.folder)
@@ -603,7 +603,7 @@ def rivalling(kept: StoredState) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(RIVAL), str(kept.folder), kept.graph], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-async def test_a_file_that_another_process_has_open_is_waited_for_and_then_busy(file: StoredState) -> None:
+async def test_a_file_that_another_process_has_open_is_session_busy_after_a_wait(file: StoredState) -> None:
     hurried = opened("ladybug", file.folder, timeout_s=0.1)
     with rivalling(file) as rival:
         assert rival.stdout is not None
@@ -634,7 +634,7 @@ def process_of(kept: StoredState) -> int:
     return pid
 
 
-async def test_what_was_committed_outlives_a_process_that_is_killed(file: StoredState) -> None:
+async def test_committed_changes_survive_a_killed_process(file: StoredState) -> None:
     await file.apply(add("a"))
     killed = process_of(file)
     os.kill(killed, signal.SIGKILL)
@@ -643,7 +643,7 @@ async def test_what_was_committed_outlives_a_process_that_is_killed(file: Stored
     assert (await file.apply(add("b"))).nodes_added == (node("b"),)
 
 
-async def test_a_full_disk_is_reported_and_work_goes_on_when_there_is_room(file: StoredState) -> None:
+async def test_a_full_disk_is_store_full_and_writing_works_again_with_space(file: StoredState) -> None:
     await file.apply(add("a"))
     before = await file.all()
     size = max(one.stat().st_size for one in file.folder.iterdir())
@@ -657,7 +657,7 @@ async def test_a_full_disk_is_reported_and_work_goes_on_when_there_is_room(file:
     assert (await file.apply(add("b"))).nodes_added == (node("b"),)
 
 
-async def test_a_full_disk_is_reported_for_one_statement_too(file: StoredState) -> None:
+async def test_a_full_disk_is_store_full_for_a_single_statement(file: StoredState) -> None:
     await file.apply(add("a", text="short"))
     before = await file.all()
     size = max(one.stat().st_size for one in file.folder.iterdir())
@@ -671,7 +671,7 @@ async def test_a_full_disk_is_reported_for_one_statement_too(file: StoredState) 
     assert (await file.apply(add("b", text="y"))).nodes_added == (node("b", text="y"),)
 
 
-async def test_a_graph_that_there_was_no_room_to_name_has_its_name_when_there_is(file: StoredState) -> None:
+async def test_the_title_is_written_once_there_is_disk_space(file: StoredState) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
     try:
@@ -684,7 +684,7 @@ async def test_a_graph_that_there_was_no_room_to_name_has_its_name_when_there_is
     assert [one.name for one in await file.store.graphs()] == ["mine"]
 
 
-async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(file: StoredState) -> None:
+async def test_a_cancelled_transaction_is_complete_or_absent_and_the_next_one_works(file: StoredState) -> None:
     await file.apply(add("a", x=1))
     os.kill(process_of(file), signal.SIGSTOP)
     left = asyncio.create_task(file.apply(add("b", x=2)))
@@ -698,7 +698,9 @@ async def test_a_step_whose_caller_leaves_is_done_or_not_and_the_next_one_works(
 
 
 @pytest.mark.parametrize("step", [(add("b", x=2),), (add("b", x=2), add("c", "Fresh"))], ids=["one statement", "a transaction"])
-async def test_a_step_that_is_late_is_not_done(file: StoredState, step: tuple[Change, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transaction_that_times_out_changes_nothing(
+    file: StoredState, step: tuple[Change, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     await file.apply(add("a", x=1))
     os.kill(process_of(file), signal.SIGSTOP)
     with monkeypatch.context() as hurry:
@@ -709,7 +711,7 @@ async def test_a_step_that_is_late_is_not_done(file: StoredState, step: tuple[Ch
     assert (await file.apply(*step)).nodes_added[0] == node("b", x=2)
 
 
-async def test_files_are_for_their_owner_only(file: StoredState) -> None:
+async def test_files_are_readable_only_by_their_owner(file: StoredState) -> None:
     await file.apply(add("a"))
     assert stat.S_IMODE(file.folder.stat().st_mode) == 0o700
     files = list(file.folder.iterdir())
@@ -717,7 +719,7 @@ async def test_files_are_for_their_owner_only(file: StoredState) -> None:
     assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in files)
 
 
-async def test_names_of_graphs_lead_nowhere_else(file: StoredState) -> None:
+async def test_names_of_graphs_cannot_escape_the_folder(file: StoredState) -> None:
     for graph in ("../up", "/tmp/x", "a" * 100_000, "\x00", "\ud800", "*", ""):  # noqa: S108
         await file.store.apply(graph, (add("a", x=graph[:5].encode("utf-8", "replace").decode()),))
         assert len(await file.store.nodes(graph)) == 1
@@ -726,7 +728,7 @@ async def test_names_of_graphs_lead_nowhere_else(file: StoredState) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "overwritten", "junk"])
-async def test_a_damaged_file_is_reported_and_left_as_it_is(file: StoredState, damage: str) -> None:
+async def test_a_damaged_file_is_store_corrupt_and_unchanged(file: StoredState, damage: str) -> None:
     await file.apply(*(add(f"k{n}", n=n) for n in range(200)))
     await file.store.aclose()
     (path,) = file.folder.glob("*.lbug")
@@ -743,7 +745,7 @@ async def test_a_damaged_file_is_reported_and_left_as_it_is(file: StoredState, d
     assert len(await file.nodes(limit=500)) == 200
 
 
-async def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
+async def test_an_unusable_folder_is_store_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     store = opened("ladybug", tmp_path / "file" / "graphs")
     with pytest.raises(StoreUnavailable):
@@ -753,7 +755,7 @@ async def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
         await store.apply("mine", (add("a"),))
 
 
-async def test_more_graphs_than_may_be_open_take_turns(tmp_path: Path) -> None:
+async def test_graphs_over_the_limit_of_open_files_take_turns(tmp_path: Path) -> None:
     store = LadybugGraphs(tmp_path, **LIMITS, max_open=2)
     try:
         for _ in range(2):
@@ -764,7 +766,7 @@ async def test_more_graphs_than_may_be_open_take_turns(tmp_path: Path) -> None:
         await store.aclose()
 
 
-def test_a_store_is_of_use_in_one_event_loop_after_another(tmp_path: Path) -> None:
+def test_a_store_works_in_one_event_loop_after_another(tmp_path: Path) -> None:
     for kind in ("ladybug", "bolt"):
         graph = fresh(kind)
         store = opened(kind, tmp_path)
@@ -773,7 +775,7 @@ def test_a_store_is_of_use_in_one_event_loop_after_another(tmp_path: Path) -> No
         asyncio.run(store.aclose())
 
 
-async def test_many_nodes_are_one_quick_step(file: StoredState) -> None:
+async def test_many_nodes_are_added_in_one_fast_transaction(file: StoredState) -> None:
     step = tuple(add(f"k{n}", n=n, name=f"name {n}") for n in range(10_000))
     began = time.monotonic()
     changed = await file.apply(*step)
@@ -786,7 +788,7 @@ async def test_many_nodes_are_one_quick_step(file: StoredState) -> None:
 # Bolt.
 
 
-async def test_two_stores_that_add_the_same_at_once_add_it_once(server: Served, tmp_path: Path) -> None:
+async def test_two_stores_that_add_the_same_node_concurrently_add_it_once(server: Served, tmp_path: Path) -> None:
     graph = fresh("bolt")
     stores = opened("bolt", tmp_path), opened("bolt", tmp_path)
 
@@ -812,7 +814,7 @@ async def test_two_stores_that_add_the_same_at_once_add_it_once(server: Served, 
             await store.aclose()
 
 
-async def test_a_server_that_is_not_there_or_does_not_know_us_is_unavailable(server: Served) -> None:
+async def test_an_unreachable_server_or_a_wrong_password_is_store_unavailable(server: Served) -> None:
     for url, password in (("bolt://127.0.0.1:1", "any"), (server.url, "wrong")):
         store = open_bolt(url, user=server.user, password=password, **LIMITS)
         for call in (store.nodes("graph"), store.query("graph", "RETURN 1", {}), store.apply("graph", (add("a"),))):
@@ -830,7 +832,7 @@ async def test_a_graph_without_a_database_is_unavailable(server: Served) -> None
     await store.aclose()
 
 
-async def test_all_graphs_may_be_one_database(server: Served) -> None:
+async def test_all_graphs_may_share_one_database(server: Served) -> None:
     name = fresh("bolt")
     store = open_bolt(server.url, user=server.user, password=server.password, database=name, **LIMITS)
     await store.apply("one", (add("a"),))
@@ -838,7 +840,7 @@ async def test_all_graphs_may_be_one_database(server: Served) -> None:
     await store.aclose()
 
 
-async def test_a_step_that_is_left_in_the_middle_changes_nothing(kept: StoredState) -> None:
+async def test_a_cancelled_transaction_changes_nothing(kept: StoredState) -> None:
     await kept.apply(add("a"))
     task = asyncio.create_task(kept.apply(*(add(f"k{n}", n=n) for n in range(3000))))
     await asyncio.sleep(0.05)

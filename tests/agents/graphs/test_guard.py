@@ -97,18 +97,18 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
     yield from made(tmp_path_factory.mktemp("graph"))
 
 
-def test_there_are_enough_of_them():
+def test_the_corpora_are_large():
     assert len(set(HOSTILE)) >= 3_000
     assert len(set(BOTH)) >= 100
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_hostile_text_is_refused(family: str, dialect: Dialect):
+def test_a_hostile_query_is_refused(family: str, dialect: Dialect):
     assert [text for text in FAMILIES[family] if passes(text, dialect)] == []
 
 
-def test_hostile_texts_leave_the_graph_and_the_files_as_they_are(graph: Graph):
+def test_hostile_queries_leave_the_graph_and_files_unchanged(graph: Graph):
     before = graph.digest()
     for family in hostile(graph.targets).values():
         for text in family:
@@ -117,7 +117,7 @@ def test_hostile_texts_leave_the_graph_and_the_files_as_they_are(graph: Graph):
     assert graph.digest() == before
 
 
-def test_without_the_guard_ladybug_runs_them(tmp_path: Path):
+def test_ladybug_runs_hostile_queries_without_the_guard(tmp_path: Path):
     changed = 0
     for place, _ in enumerate(harmful(Targets())):
         for graph in made(tmp_path / str(place)):
@@ -128,7 +128,7 @@ def test_without_the_guard_ladybug_runs_them(tmp_path: Path):
     assert changed >= 24
 
 
-def test_legal_queries_are_taken_and_run_on_ladybug_and_change_nothing(graph: Graph):
+def test_legal_queries_are_accepted_and_run_on_ladybug_without_changes(graph: Graph):
     assert [text for text in BOTH + LADYBUG if not passes(text, "ladybug")] == []
     before = graph.digest()
     for text in BOTH + LADYBUG:
@@ -136,20 +136,20 @@ def test_legal_queries_are_taken_and_run_on_ladybug_and_change_nothing(graph: Gr
     assert graph.digest() == before
 
 
-def test_legal_queries_are_taken_for_neo4j():
+def test_legal_queries_are_accepted_for_neo4j():
     assert [text for text in BOTH + NEO4J if not passes(text, "neo4j")] == []
 
 
 @pytest.mark.parametrize(
     "tail", ["; MATCH (n) DETACH DELETE n", " ;", " SET n.age = 0", "\nDETACH DELETE n", " // x", " /* x */", " -- x", "\\u003b"]
 )
-def test_a_second_statement_or_a_clause_that_writes_is_refused_behind_any_query(tail: str):
+def test_a_second_statement_or_writing_clause_is_refused_after_any_query(tail: str):
     for dialect in DIALECTS:
         assert [text for text in BOTH if passes(text + tail, dialect)] == []
 
 
 @pytest.mark.parametrize("word", sorted(FORBIDDEN))
-def test_a_word_that_writes_is_a_name_in_backticks_only(word: str):
+def test_a_writing_word_is_a_name_only_in_backticks(word: str):
     for form in (word, word.lower(), word.title()):
         for text in (
             f"MATCH (n:{form}) RETURN n",
@@ -162,12 +162,12 @@ def test_a_word_that_writes_is_a_name_in_backticks_only(word: str):
         check_reading(f"MATCH (n:`{form}`) RETURN n.`{form}` AS `{form}`, '{form}', n.{form}s")
 
 
-def test_functions_of_ladybug_exist_there(graph: Graph):
+def test_allowed_functions_exist_in_ladybug(graph: Graph):
     known = {row[0].upper() for row in graph.run("CALL show_functions() RETURN *") if row[0]}
     assert FUNCTIONS["ladybug"] - known == set()
 
 
-def test_functions_that_write_or_reach_out_are_on_no_list(graph: Graph):
+def test_functions_that_write_or_reach_outside_are_not_allowed(graph: Graph):
     kinds = {row[0].upper(): row[1] for row in graph.run("CALL show_functions() RETURN *") if row[0]}
     tables = {name for name, kind in kinds.items() if "TABLE" in kind or "COPY" in kind}
     for dialect in DIALECTS:
@@ -197,13 +197,13 @@ SHAPES: list[tuple[Callable[[int], str], int]] = [
 
 
 @pytest.mark.parametrize(("shape", "most"), SHAPES)
-def test_a_limit_is_what_it_says(shape: Callable[[int], str], most: int):
+def test_queries_are_accepted_up_to_each_limit(shape: Callable[[int], str], most: int):
     for dialect in DIALECTS:
         assert passes(shape(most), dialect)
         assert not passes(shape(most + 1), dialect)
 
 
-def test_what_is_at_a_limit_does_not_keep_ladybug_busy(graph: Graph):
+def test_queries_at_the_limits_run_fast_on_ladybug(graph: Graph):
     for text in (
         "RETURN " + "(" * 15 + "1" + ")" * 15,
         "RETURN " + "[" * 15 + "1" + "]" * 15,
@@ -271,7 +271,7 @@ LONG = [
 
 
 @pytest.mark.parametrize(("before", "dialect"), [("", "neo4j"), ("RETURN ", "ladybug"), ("MATCH (a:", "neo4j"), ("RETURN '", "ladybug")])
-def test_a_long_text_takes_no_longer_than_its_length(before: str, dialect: Dialect):
+def test_the_guard_takes_linear_time(before: str, dialect: Dialect):
     for piece in LONG:
         passes((before + piece * 20_000)[: cypher.MAX_LENGTH], dialect)
         passes(before + piece * 1_400, dialect)
@@ -279,7 +279,7 @@ def test_a_long_text_takes_no_longer_than_its_length(before: str, dialect: Diale
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200), st.sampled_from(DIALECTS))
-def test_any_text_is_taken_or_refused(text: str, dialect: Dialect):
+def test_any_text_is_accepted_or_refused(text: str, dialect: Dialect):
     passes(text, dialect)
 
 
@@ -288,7 +288,7 @@ WORDS = sorted({word for text in (*LEGAL, *HOSTILE) if len(text) < 500 for word 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=40).map("".join), st.sampled_from(DIALECTS))
-def test_any_row_of_words_is_taken_or_refused(text: str, dialect: Dialect):
+def test_any_sequence_of_words_is_accepted_or_refused(text: str, dialect: Dialect):
     passes(text, dialect)
 
 
@@ -316,7 +316,7 @@ def mutants(draw: st.DrawFn) -> str:
 
 @settings(max_examples=400, deadline=None)
 @given(mutants())
-def test_what_a_mutant_that_passes_does_changes_nothing(graph: Graph, text: str):
+def test_accepted_mutants_of_hostile_queries_change_nothing(graph: Graph, text: str):
     assert not (passes(text, "neo4j") and written(text))
     if not passes(text, "ladybug"):
         return
@@ -391,7 +391,7 @@ BAD_NAMES = [
 ]
 
 
-def test_a_name_is_taken_and_ladybug_takes_it_in_backticks(tmp_path: Path):
+def test_an_accepted_name_works_in_backticks_on_ladybug(tmp_path: Path):
     for graph in made(tmp_path / "place"):
         for place, name in enumerate(NAMES):
             assert check_name(name, "label") == name
@@ -404,7 +404,7 @@ def test_a_name_is_taken_and_ladybug_takes_it_in_backticks(tmp_path: Path):
 
 
 @pytest.mark.parametrize("what", ["label", "relationship", "property"])
-def test_a_name_with_anything_else_in_it_is_refused(what: str):
+def test_an_invalid_name_is_refused(what: str):
     for name in BAD_NAMES:
         with pytest.raises(QueryDenied, match=what) as caught:
             check_name(name, what)
@@ -413,7 +413,7 @@ def test_a_name_with_anything_else_in_it_is_refused(what: str):
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80))
-def test_a_name_that_is_taken_cannot_leave_its_backticks(name: str):
+def test_an_accepted_name_cannot_end_its_backticks(name: str):
     try:
         taken = check_name(name, "label")
     except QueryDenied:

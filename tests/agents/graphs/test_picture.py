@@ -61,7 +61,7 @@ def test_every_node_edge_and_property_is_drawn():
     assert "Task Design<br>status: done<br>size: 3" in mermaid
 
 
-def test_nothing_is_a_picture_too():
+def test_an_empty_graph_is_drawn():
     assert shown(as_svg([], [])) == []
     assert as_mermaid([], []) == "flowchart LR\n"
 
@@ -78,7 +78,7 @@ def test_edges_between_the_same_two_nodes_and_of_a_node_with_itself_are_all_draw
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_name_does_any_harm(name: str):
+def test_no_name_breaks_the_picture(name: str):
     node = Node(label="Task", key=name, properties={"p": name})
     svg = as_svg([node, ADA], [pair(node, ADA)])
     assert tags(svg) <= {"svg", "g", "title", "polygon", "path", "text"}
@@ -97,7 +97,7 @@ def test_an_ordinary_name_is_shown_as_it_is():
 @given(
     key=st.text(min_size=1, max_size=30), value=st.one_of(st.text(max_size=60), st.integers(), st.lists(st.text(max_size=5), max_size=3))
 )
-def test_whatever_a_graph_holds_the_picture_is_xml(key: str, value: str | int | list[str]):
+def test_the_picture_of_any_graph_is_xml(key: str, value: str | int | list[str]):
     node = Node(label="Task", key=key, properties={"p": value})  # pyright: ignore[reportArgumentType] - a list of texts is JSON
     assert tags(as_svg([node], [])) <= {"svg", "g", "title", "polygon", "path", "text"}
     mermaid = as_mermaid([node], [])
@@ -114,7 +114,7 @@ def test_a_hundred_nodes_are_drawn_in_time():
     assert {f"Label{number % 7} key {number}" for number in range(100)} <= set(texts)
 
 
-def test_long_things_are_cut():
+def test_long_texts_are_shortened():
     svg = as_svg([Node(label="Task", key="k" * 300, properties={f"p{number}": "v" * 300 for number in range(20)})], [])
     assert max(map(len, shown(svg))) < 60
     assert len(shown(svg)) <= 6

@@ -86,7 +86,7 @@ async def test_questions_with_yes_or_no(graph: Asked):
     assert await graph.ask(key="Design", wants="yes_no", near=backwards) == "No. There is: Apollo -[HAS_TASK]-> Design"
 
 
-async def test_what_the_graph_says_by_an_edge_or_not_at_all_is_not_denied(graph: Asked):
+async def test_a_condition_that_only_an_edge_can_decide_is_not_denied(graph: Asked):
     await graph("add_edge", from_node="Bob", to_node="Build", relationship="REVIEWED")
     reviewed = await graph.ask(key="Build", wants="yes_no", where=[{"value": "reviewed"}])
     assert reviewed == "The graph says: Bob -[REVIEWED]-> Build."
@@ -94,14 +94,14 @@ async def test_what_the_graph_says_by_an_edge_or_not_at_all_is_not_denied(graph:
     assert (await graph.ask(key="Design", wants="yes_no", where=[{"value": "cancelled"}])).startswith("No. Task Design (status: open")
 
 
-async def test_a_number_of_what_is_a_property_is_its_value(graph: Asked):
+async def test_counting_a_property_returns_its_value(graph: Asked):
     await graph("update_props", target="Design", properties={"hours": 40})
     takes = {"node": "Design", "relationship": "TAKES", "direction": "from"}
     assert await graph.ask(label="Hour", wants="count", near=takes) == "40 (hours of Task Design)"
     assert (await graph.ask(label="Week", wants="count", near=takes)).startswith("No node has the label Week, so I cannot say. Design has:")
 
 
-async def test_what_is_asked_in_other_words_than_the_graph_has_is_not_denied(graph: Asked):
+async def test_a_question_with_unknown_names_is_not_denied(graph: Asked):
     await graph("add_edge", from_node="Ada", to_node="Bob", relationship="MOTHER_OF")
     for wants in ("count", "names", "yes_no"):
         children = await graph.ask(label="Child", wants=wants, near={"node": "Ada"})
@@ -117,7 +117,7 @@ async def test_what_is_asked_in_other_words_than_the_graph_has_is_not_denied(gra
     assert await graph.ask(key="done", wants="nodes") == "There is no node 'done' in the graph. 'done' is the status of Task Build."
 
 
-async def test_a_value_that_cannot_be_compared_is_said_and_left_out_of_no_answer(graph: Asked):
+async def test_a_value_that_cannot_be_compared_is_reported(graph: Asked):
     await graph("update_props", target="Ada", properties={"age": "36 years"})
     older = [{"property": "age", "test": "more", "value": 30}]
     asked = await graph("query_graph", label="Person", wants="count", where=older)
@@ -129,7 +129,7 @@ async def test_a_value_that_cannot_be_compared_is_said_and_left_out_of_no_answer
     assert exactly.error == asked.error.replace("'30'", "'36'")
 
 
-async def test_a_word_that_may_mean_an_edge_is_no_value_that_nothing_has(graph: Asked):
+async def test_a_word_that_may_mean_a_relationship_is_reported(graph: Asked):
     for test in ("equal", "not_equal"):
         assert await graph.ask(label="Task", wants="nodes", where=[{"test": test, "value": "assigned"}]) == (
             "No property says what is 'assigned', but there are edges ASSIGNED_TO: ask for one of these."
@@ -139,13 +139,13 @@ async def test_a_word_that_may_mean_an_edge_is_no_value_that_nothing_has(graph: 
     assert await graph.ask(label="Task", wants="count", where=[{"test": "not_equal", "value": "done"}]) == 1
 
 
-async def test_nodes_are_not_told_apart_by_a_property_that_none_of_them_has(graph: Asked):
+async def test_a_missing_property_that_no_node_has_is_an_error(graph: Asked):
     without = [{"property": "sister", "test": "missing"}]
     asked = await graph("query_graph", label="Person", wants="nodes", where=without)
     assert asked.error == "None of the nodes has a property 'sister', so I cannot tell them apart by it."
 
 
-async def test_a_part_is_found_from_the_other_end(graph: Asked):
+async def test_the_whole_of_a_part_is_found_by_the_inverse_relationship(graph: Asked):
     whole = {"node": "Design", "relationship": "BELONGS_TO", "direction": "from"}
     assert (await graph.ask(label="Project", wants="names", near=whole))["rows"] == [["Apollo"]]
 
@@ -156,7 +156,7 @@ async def test_a_sum_has_all_of_its_digits(graph: Asked):
     assert await graph.ask(label="Task", wants="sum", property="cost") == "12345678902"
 
 
-async def test_nobody_becomes_a_person_beside_one(graph: Asked):
+async def test_a_person_is_not_created_beside_another_person(graph: Asked):
     beside = {"node": "Ada", "not_of": ["Person"]}
     refused = await graph("add_node", label="Person", key="Laundry", if_missing=True, beside=beside)
     assert refused.error == "There is no node 'Laundry' in the graph. Say what it is first: 'create a task Laundry'."
@@ -167,21 +167,21 @@ async def test_nobody_becomes_a_person_beside_one(graph: Asked):
     assert added.changed.count == 1
 
 
-async def test_an_edge_that_leads_the_other_way_is_not_called_gone(graph: Asked):
+async def test_deleting_an_edge_in_the_wrong_direction_reports_the_existing_edge(graph: Asked):
     gone = await graph("delete_edge", match={"from_node": "Design", "to_node": "Ada", "relationship": "ASSIGNED_TO"})
     assert gone.error == (
         "There is no edge ASSIGNED_TO from Task 'Design' to Person 'Ada' in the graph. There is: Ada -[ASSIGNED_TO]-> Design."
     )
 
 
-async def test_nodes_that_others_connect_are_not_called_unconnected(graph: Asked):
+async def test_an_indirect_connection_is_reported(graph: Asked):
     said = await graph.ask(key="Ada", wants="connections", near={"node": "Build"})
     assert said.splitlines()[1:] == ["Ada -[ASSIGNED_TO]-> Design", "Apollo -[HAS_TASK]-> Design", "Apollo -[HAS_TASK]-> Build"]
     assert said.startswith("Ada and Build are not connected directly")
     assert (await graph.ask(key="Ada", wants="yes_no", near={"node": "Build"})).startswith("Ada and Build are not connected directly")
 
 
-async def test_a_name_that_the_graph_does_not_have_is_an_answer_with_the_names_that_could_be_meant(graph: Asked):
+async def test_an_unknown_name_is_answered_with_similar_names(graph: Asked):
     meant = "There is no node 'Desing' in the graph. Did you mean 'Task Design'?"
     assert await graph.ask(key="Desing", wants="property", property="status") == meant
     assert await graph.ask(label="Task", wants="count", near={"node": "Desing"}) == meant
@@ -195,7 +195,7 @@ async def test_a_name_that_the_graph_does_not_have_is_an_answer_with_the_names_t
     )
 
 
-async def test_names_are_found_whatever_their_case_and_misspelt_ones_are_not_changed(graph: Asked):
+async def test_names_are_found_without_case_and_misspelt_names_are_errors(graph: Asked):
     assert (await graph("update_props", target="design", properties={"status": "done"})).error is None
     assert (await graph("update_props", target="task:build", properties={"status": "open"})).error is None
     failed = await graph("delete_node", match="Bulid")
@@ -233,14 +233,14 @@ async def test_a_node_can_be_renamed_with_its_properties_and_edges(graph: Asked)
     assert (await graph("update_props", target="Draft", properties={"key": "draft"})).error is None, "another spelling is another name"
 
 
-def test_known_words_that_a_misspelt_one_could_be():
+def test_closest_words_of_a_misspelling():
     assert closest("Desing", ["Build", "Design", "Resign"]) == ["Design", "Resign"], "the closest comes first"
     assert closest("Bob", ["Ada", "Rob", "Eve"]) == ["Rob"]
     assert closest("Eva", ["Ada"]) == [], "two changes make another name of three letters"
 
 
 @given(one=st.text("ab", max_size=8), other=st.text("ab", max_size=8))
-def test_the_distance_of_two_words_is_one(one: str, other: str):
+def test_edit_distance_is_a_metric(one: str, other: str):
     assert edit_distance(one, other) == edit_distance(other, one)
     assert (edit_distance(one, other) == 0) == (one == other)
     assert edit_distance(one, f"{one}x") == 1

@@ -122,7 +122,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
 }
 
 
-async def test_the_seven_tools_have_schemas_that_say_what_they_take():
+async def test_the_seven_tools_have_schemas():
     offered = {tool.name: tool for tool in await GraphTools().offered()}
     assert list(offered) == NAMES
     for name, tool in offered.items():
@@ -136,7 +136,7 @@ async def test_the_seven_tools_have_schemas_that_say_what_they_take():
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_arguments_are_checked_before_anything_is_called(tools: Tools, name: str):
+async def test_arguments_are_validated_before_the_call(tools: Tools, name: str):
     for args in BAD[name]:
         wrong = await GraphTools().check(ToolRequest(tool=name, args=args))
         assert wrong is not None
@@ -155,14 +155,14 @@ async def test_arguments_are_checked_before_anything_is_called(tools: Tools, nam
 
 
 @given(name=st.text(max_size=80).filter(lambda name: name not in NAMES))
-async def test_there_are_no_other_tools(name: str):
+async def test_unknown_tools_are_refused(name: str):
     wrong = await GraphTools().check(ToolRequest(tool=name, args={}))
     assert wrong is not None
     assert all(known in wrong for known in NAMES)
     assert len(wrong) < 300
 
 
-async def test_what_was_done_is_the_result_and_the_same_again_changes_nothing(tools: Tools):
+async def test_a_call_returns_its_changes_and_a_repeated_call_changes_nothing(tools: Tools):
     first = await tools("add_node", label="Task", key="a", properties={"n": 1})
     node = Node(label="Task", key="a", properties={"n": 1})
     assert (first.result, first.changed, first.error) == ({"changed": 1}, Changed(nodes_added=(node,)), None)
@@ -197,14 +197,14 @@ async def test_each_call_is_one_transaction_of_one_change(tools: Tools):
     assert len(tools.store.applied) == len(calls)
 
 
-async def test_an_update_of_an_edge_is_of_that_edge(tools: Tools):
+async def test_an_update_of_an_edge_changes_only_that_edge(tools: Tools):
     await tools.fill()
     result = await tools("update_props", target=EDGE, properties={"w": None, "note": "x"})
     assert result.changed is not None
     assert [edge.properties for edge in result.changed.edges_changed] == [{"note": "x"}]
 
 
-async def test_nodes_are_meant_by_label_and_key_or_by_a_key_of_one_node(tools: Tools):
+async def test_nodes_are_referenced_by_label_and_key_or_by_a_unique_key(tools: Tools):
     for label, key in (("Task", "a"), ("Person", "a"), ("Task", "b"), ("Note", "Task:b"), ("Note", "x:y z")):
         await tools("add_node", label=label, key=key)
     for text, ref in (
@@ -232,7 +232,7 @@ async def test_nodes_are_meant_by_label_and_key_or_by_a_key_of_one_node(tools: T
         ("update_props", {"target": {**EDGE, "from_node": "{}"}, "properties": {"x": 1}}),
     ],
 )
-async def test_what_is_missing_or_ambiguous_is_an_error_and_nothing_changes(tools: Tools, name: str, args: dict[str, Any]):
+async def test_a_missing_or_ambiguous_node_is_an_error_and_nothing_changes(tools: Tools, name: str, args: dict[str, Any]):
     await tools.fill()
     for label in ("Task", "Person"):
         await tools("add_node", label=label, key="twin")
@@ -259,7 +259,7 @@ async def test_what_is_missing_or_ambiguous_is_an_error_and_nothing_changes(tool
     assert (tools.store.applied, await tools.all()) == ([], before)
 
 
-async def test_a_node_with_edges_is_deleted_only_with_them(tools: Tools):
+async def test_a_node_with_edges_needs_detach(tools: Tools):
     await tools.fill()
     before = await tools.all()
     refused = await tools("delete_node", match="a")
@@ -273,7 +273,7 @@ async def test_a_node_with_edges_is_deleted_only_with_them(tools: Tools):
 
 
 @pytest.mark.parametrize("name", INJECTED)
-async def test_a_name_that_is_none_is_denied_wherever_it_stands(tools: Tools, name: str):
+async def test_an_invalid_name_is_denied_in_every_argument(tools: Tools, name: str):
     await tools.fill()
     before = await tools.all()
     tools.store.applied.clear()
@@ -299,7 +299,7 @@ async def test_a_name_that_is_none_is_denied_wherever_it_stands(tools: Tools, na
     key=st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=60),
     value=st.text(st.characters(exclude_categories=["Cs", "Cc"])),
 )
-async def test_whatever_stands_in_a_key_or_a_value_is_only_that(tools: Tools, key: str, value: str):
+async def test_any_text_is_allowed_in_keys_and_values(tools: Tools, key: str, value: str):
     mine = Tools(tools.store)
     added = await mine("add_node", label="Task", key=key, properties={"p": value})
     if added.error is not None:
@@ -310,7 +310,7 @@ async def test_whatever_stands_in_a_key_or_a_value_is_only_that(tools: Tools, ke
     assert len((await mine.all())[0]) == 1
 
 
-async def test_a_limit_holds_and_says_that_there_is_more(tools: Tools):
+async def test_a_limit_is_applied_and_reported(tools: Tools):
     for number in range(4):
         await tools("add_node", label="Task", key=f"k{number}")
     for limit, more in ((3, True), (4, False), (5, False)):
@@ -334,7 +334,7 @@ async def test_a_limit_holds_and_says_that_there_is_more(tools: Tools):
         "DROP TABLE Task",
     ],
 )
-async def test_cypher_that_does_anything_but_read_is_not_run(tools: Tools, query: str):
+async def test_cypher_that_does_more_than_read_is_not_run(tools: Tools, query: str):
     await tools.fill()
     before = await tools.all()
     result = await tools("cypher_query", query=query)
@@ -343,7 +343,7 @@ async def test_cypher_that_does_anything_but_read_is_not_run(tools: Tools, query
     assert (await tools.all(), tools.store.applied) == (before, [])
 
 
-async def test_cypher_that_is_none_is_an_error_of_the_call(tools: Tools):
+async def test_invalid_cypher_is_an_error_of_the_call(tools: Tools):
     await tools.fill()
     result = await tools("cypher_query", query="MATCH (n RETURN n")
     assert result.code in {"tool_input_invalid", "query_denied"}
@@ -361,7 +361,7 @@ async def test_cypher_that_is_none_is_an_error_of_the_call(tools: Tools):
         (StoreFull("x"), True),
     ],
 )
-async def test_an_error_of_the_store_is_one_of_the_call(tools: Tools, error: Any, *, transient: bool):
+async def test_an_error_of_the_store_is_an_error_of_the_call(tools: Tools, error: Any, *, transient: bool):
     tools.store.always = error
     result = await tools("add_node", label="Task", key="a")
     assert (result.code, result.error, result.result, result.changed) == (error.code, "x", None, None)
@@ -369,13 +369,13 @@ async def test_an_error_of_the_store_is_one_of_the_call(tools: Tools, error: Any
 
 
 @pytest.mark.parametrize("error", [SessionBusy("x"), StoreCorrupt("x")])
-async def test_what_no_other_call_can_help_is_for_the_caller_of_the_turn(tools: Tools, error: InterlockError):
+async def test_a_busy_or_corrupt_store_is_raised(tools: Tools, error: InterlockError):
     tools.store.always = error
     with pytest.raises(type(error)):
         await tools("add_node", label="Task", key="a")
 
 
-async def test_what_is_no_error_of_the_store_is_not_swallowed(tools: Tools):
+async def test_other_exceptions_are_raised(tools: Tools):
     tools.store.always = RuntimeError("a bug")
     with pytest.raises(RuntimeError):
         await tools("add_node", label="Task", key="a")

@@ -64,7 +64,7 @@ def after(graph: Graph, changed: Changed) -> Graph:
 
 @settings(max_examples=500)
 @given(steps=st.lists(st.lists(changes(), min_size=1, max_size=4), min_size=1, max_size=6))
-def test_whatever_steps_changed_their_inverse_takes_it_back(steps: list[list[Change]]):
+def test_the_inverse_undoes_any_change(steps: list[list[Change]]):
     graph: Graph = ({}, {})
     done: list[tuple[Graph, Changed]] = []
     for step in steps:
@@ -79,7 +79,7 @@ def test_whatever_steps_changed_their_inverse_takes_it_back(steps: list[list[Cha
         assert graph == before
 
 
-async def test_what_others_have_built_upon_is_not_taken_back(tmp_path: Path):
+async def test_a_change_that_others_depend_on_is_not_undone(tmp_path: Path):
     store = opened("ladybug", tmp_path)
     added = await store.apply("mine", (AddNode(node=Node(label="Task", key="a")), AddNode(node=Node(label="Task", key="b"))))
     edge = Edge(start=REFS[0], end=REFS[1], relationship="R")

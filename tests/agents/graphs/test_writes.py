@@ -108,7 +108,7 @@ WRITES: dict[str, tuple[str, set[str], set[str]]] = {
 }
 
 
-async def test_what_a_query_would_change_is_told_and_nothing_is_changed_before_exactly_that_text_is_approved(graph: Graph):
+async def test_a_writing_query_runs_only_after_approval_of_exactly_its_text(graph: Graph):
     for query in WRITES:
         await check_write(graph, query)
 
@@ -151,7 +151,7 @@ REFUSED = [
 ]
 
 
-async def test_what_does_not_fit_a_graph_is_refused_and_changes_nothing(graph: Graph):
+async def test_an_invalid_writing_query_is_refused_and_changes_nothing(graph: Graph):
     before = await graph.all()
     for query, code in REFUSED:
         for approved in ("", query):
@@ -160,14 +160,14 @@ async def test_what_does_not_fit_a_graph_is_refused_and_changes_nothing(graph: G
     assert await graph.all() == before
 
 
-async def test_what_changes_nothing_needs_no_approval(graph: Graph):
+async def test_a_writing_query_without_effect_needs_no_approval(graph: Graph):
     result = await graph.call("MATCH (n:Task {key: 'nobody'}) SET n.x = 1")
     assert result.error is None
     assert isinstance(result.result, dict)
     assert result.result["changed"] == 0
 
 
-async def test_nothing_that_writes_ever_reaches_the_database_as_cypher(graph: Graph, tmp_path: Path):
+async def test_no_writing_query_reaches_the_database(graph: Graph, tmp_path: Path):
     seen: list[str] = []
 
     class Seeing(Watched):
@@ -193,7 +193,7 @@ async def test_nothing_that_writes_ever_reaches_the_database_as_cypher(graph: Gr
 
 
 @given(text=st.text(max_size=60))
-def test_a_word_in_a_text_or_a_comment_does_not_write(text: str):
+def test_writing_words_in_strings_and_comments_do_not_write(text: str):
     plain = text.replace("'", "").replace("\\", "")
     assert not is_writing(f"RETURN '{plain} DELETE'")
     assert not is_writing("RETURN 1 // DELETE n")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pydantic import JsonValue
@@ -35,7 +35,6 @@ from interlock_agents.puntini.graphs.tables import KEY
 
 __all__ = ["BoltGraphs", "open_bolt"]
 
-T = TypeVar("T")
 _WRITE_S = 60.0  # for one transaction that writes
 _CONNECT_S = 5.0
 _GRACE_S = 0.5  # for the server to end a query by itself
@@ -96,33 +95,25 @@ class BoltGraphs:
         limit: int = 100,
     ) -> tuple[Node, ...]:
         """Find nodes, ordered by label and key."""
-        most = check_limit(limit)
-        wanted = properties or {}
+        most, wanted = check_limit(limit), properties or {}
         where = [f"n.{KEY} {'IS NOT NULL' if key is None else '= $key'}"]
         values: dict[str, JsonValue] = {} if key is None else {"key": key}
         for number, (name, value) in enumerate(wanted.items()):
-            test, parameter = condition(f"n.{_quoted(name, 'property')}", f"$p{number}", name, value)
+            test, values[f"p{number}"] = condition(f"n.{_quoted(name, 'property')}", f"$p{number}", name, value)
             where.append(test)
-            values[f"p{number}"] = parameter
         text = (
             f"MATCH (n{_label(label)}) WHERE {' AND '.join(where)} RETURN head(labels(n)) AS label, n.{KEY} AS key, properties(n) AS kept "
             f"ORDER BY label, key"
         )
-        page = most if not wanted else max(most, _PAGE)
-
-        async def find(run: Any) -> tuple[Node, ...]:
-            found: list[Node] = []
-            skip = 0
-            while len(found) < most:
-                rows = await self._bounded(run, f"{text} SKIP {skip} LIMIT {page}", values)
+        page, found = most if not wanted else max(most, _PAGE), list[Node]()
+        async with self._transaction(graph) as run:
+            for skip in range(0, 2**62, page):
+                rows = await self._all(run, f"{text} SKIP {skip} LIMIT {page}", values)
                 nodes = [node_of(label or row[0], row[1], row[2]) for row in rows]
                 found += [node for node in nodes if has(node.properties, wanted)]
-                skip += page
-                if len(rows) < page:
+                if len(rows) < page or len(found) >= most:
                     break
-            return tuple(sorted(found[:most], key=lambda node: (node.label, node.key)))
-
-        return await self._in_reading(graph, find)
+        return tuple(sorted(found[:most], key=lambda node: node.ref))
 
     async def edges(
         self, graph: str, *, start: NodeRef | None = None, end: NodeRef | None = None, relationship: str | None = None, limit: int = 100
@@ -138,60 +129,39 @@ class BoltGraphs:
             f"RETURN head(labels(a)) AS la, a.{KEY} AS ka, type(e) AS r, properties(e) AS kept, head(labels(b)) AS lb, b.{KEY} AS kb "
             f"ORDER BY la, ka, r, lb, kb LIMIT {most}"
         )
-
-        async def find(run: Any) -> tuple[Edge, ...]:
-            rows = await self._bounded(run, text, values)
-            found = [
-                edge_of((start.label if start else la, ka), name, (end.label if end else lb, kb), properties)
-                for la, ka, name, properties, lb, kb in rows
-            ]
-            return tuple(sorted(found, key=lambda edge: edge.ref))
-
-        return await self._in_reading(graph, find)
+        async with self._transaction(graph) as run:
+            rows = await self._all(run, text, values)
+        found = [
+            edge_of((start.label if start else la, ka), name, (end.label if end else lb, kb), properties)
+            for la, ka, name, properties, lb, kb in rows
+        ]
+        return tuple(sorted(found, key=lambda edge: edge.ref))
 
     async def query(self, graph: str, text: str, parameters: dict[str, JsonValue], *, limit: int = 100) -> Rows:
         """Run a read-only Cypher query. Only the guard ensures that it does not write: some servers write in reading sessions."""
         prepared, most = prepare(text, dialect="neo4j"), min(check_limit(limit), self._max_rows)
-
-        async def find(run: Any) -> Rows:
+        async with self._transaction(graph) as run:
             columns, records, more = await self._some(run, prepared.text, parameters, most)
-            missing = set(unresolved_nodes(records))
-            known: dict[str, tuple[str, str]] = {}
-            if missing:
+            ids, known = set(unresolved_nodes(records)), dict[str, tuple[str, str]]()
+            if ids:
                 ends = f"MATCH (n) WHERE elementId(n) IN $ids RETURN elementId(n), head(labels(n)), n.{KEY}"
-                rows = await self._bounded(run, ends, {"ids": cast("JsonValue", sorted(missing))})
+                rows = await self._all(run, ends, {"ids": cast("JsonValue", sorted(ids))})
                 known = {identity: (label, key) for identity, label, key in rows}
-            return Rows(columns=columns, rows=tuple(tuple(plain(value, known) for value in row) for row in records), more=more)
-
-        return await self._in_reading(graph, find)
+        return Rows(columns=columns, rows=tuple(tuple(plain(value, known) for value in row) for row in records), more=more)
 
     async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
         """Return what these changes would change. Nothing is written."""
         needed = needed_for(changes)
-
-        async def find(run: Any) -> Changed:
+        async with self._transaction(graph) as run:
             return effect_of(changes, *await self._before(run, needed, locks=False))
-
-        return await self._in_reading(graph, find)
 
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
         """Apply these changes in order, all or none."""
         needed = needed_for(changes)
-        database = self._database(graph)
-        connection = await self._connection()
-        lock = connection.writing.setdefault(database, asyncio.Lock())
-        try:
-            async with lock, asyncio.timeout(_WRITE_S):
-                await self._constrain(connection, database, {change.node.label for change in changes if isinstance(change, AddNode)})
-                async with _transaction(connection, database, timeout=_WRITE_S, writes=True) as run:
-                    changed = effect_of(changes, *await self._before(run, needed))
-                    await self._write(run, changed)
-        except TimeoutError as error:
-            raise StoreUnavailable("The graph server did not finish the change in time.") from error
-        except CapabilityError:
-            raise
-        except Exception as error:
-            raise self._error(error, writes=True) from error
+        new_labels = {change.node.label for change in changes if isinstance(change, AddNode)}
+        async with self._transaction(graph, writes=True, new_labels=new_labels) as run:
+            changed = effect_of(changes, *await self._before(run, needed))
+            await self._write(run, changed)
         return changed
 
     async def graphs(self) -> tuple[StoredGraph, ...]:
@@ -208,22 +178,30 @@ class BoltGraphs:
         if connection is not None:
             await connection.life.aclose()
 
-    # Reading.
+    @asynccontextmanager
+    async def _transaction(self, graph: str, *, writes: bool = False, new_labels: Iterable[str] = ()) -> AsyncGenerator[Any, None]:
+        """Run statements in a transaction. It is committed if it writes and nothing fails, and otherwise rolled back.
 
-    async def _in_reading(self, graph: str, find: Callable[[Any], Awaitable[T]]) -> T:
-        connection = await self._connection()
+        Transactions that write to one database take turns. The keys of new labels are made unique first.
+        """
+        connection, database = await self._connection(), self._database(graph)
+        seconds = _WRITE_S if writes else self._timeout_s
+        lock = connection.writing.setdefault(database, asyncio.Lock()) if writes else nullcontext()
         try:
-            async with (
-                asyncio.timeout(self._timeout_s + _GRACE_S),
-                _transaction(connection, self._database(graph), timeout=self._timeout_s, writes=False) as run,
-            ):
-                return await find(run)
+            async with lock, asyncio.timeout(seconds if writes else seconds + _GRACE_S):
+                await self._constrain(connection, database, new_labels)
+                async with _begun(connection, database, timeout=seconds, writes=writes) as run:
+                    yield run
         except TimeoutError as error:
-            raise QueryTimeout(f"The query took longer than {self._timeout_s:g} seconds: ask for less.") from error
+            if writes:
+                raise StoreUnavailable("The graph server did not finish the change in time.") from error
+            raise QueryTimeout(f"The query took longer than {seconds:g} seconds: ask for less.") from error
         except CapabilityError:
             raise
         except Exception as error:
-            raise self._error(error, writes=False) from error
+            raise self._error(error, writes=writes) from error
+
+    # Reading.
 
     async def _some(self, run: Any, text: str, parameters: Mapping[str, JsonValue], most: int) -> tuple[tuple[str, ...], list[Any], bool]:
         result = await run(text, parameters)
@@ -237,7 +215,7 @@ class BoltGraphs:
             records.append(values)
         return tuple(result.keys()), records, False
 
-    async def _bounded(self, run: Any, text: str, parameters: Mapping[str, JsonValue]) -> list[Any]:
+    async def _all(self, run: Any, text: str, parameters: Mapping[str, JsonValue]) -> list[Any]:
         _, rows, more = await self._some(run, text, parameters, 2**31)
         if more:
             raise QueryTimeout(f"The result has more than {self._max_bytes:,} bytes: ask for less.")
@@ -291,7 +269,7 @@ class BoltGraphs:
             async for _ in _each(run, f"UNWIND $rows AS r {text}", rows):
                 pass
 
-    async def _constrain(self, connection: _Connection, database: str, labels: set[str]) -> None:
+    async def _constrain(self, connection: _Connection, database: str, labels: Iterable[str]) -> None:
         """Create a constraint that makes keys unique, so that two processes cannot add the same node. It is also an index."""
         from neo4j.exceptions import ClientError  # noqa: PLC0415 - an extra
 
@@ -360,8 +338,7 @@ class BoltGraphs:
 
 
 @asynccontextmanager
-async def _transaction(connection: _Connection, database: str, *, timeout: float, writes: bool) -> AsyncGenerator[Any, None]:  # noqa: ASYNC109 - the server's
-    """Run statements in a transaction. It is committed if it writes and nothing fails, and otherwise rolled back."""
+async def _begun(connection: _Connection, database: str, *, timeout: float, writes: bool) -> AsyncGenerator[Any, None]:  # noqa: ASYNC109 - the server's
     async with connection.driver.session(database=database, default_access_mode="WRITE" if writes else "READ") as session:
         transaction = await session.begin_transaction(timeout=timeout)
         try:

@@ -53,8 +53,8 @@ def unresolved_nodes(value: Any) -> Iterator[str]:
     if isinstance(value, Relationship):
         yield from (node.element_id for node in value.nodes if node is not None and not node.labels)
     elif isinstance(value, Path | dict | list | tuple):
-        items = value.relationships if isinstance(value, Path) else cast("Any", value)
-        for item in items.values() if isinstance(value, dict) else items:
+        parts = cast("Any", value)
+        for item in parts.relationships if isinstance(value, Path) else parts.values() if isinstance(value, dict) else parts:
             yield from unresolved_nodes(item)
 
 

@@ -56,9 +56,11 @@ def prepare(text: str, *, dialect: Dialect) -> Prepared:
 
 
 def _columns(tree: Tree, tokens: list[Token], text: str) -> tuple[str, ...] | None:
-    """Return the names of the columns of the first RETURN; None for RETURN *."""
-    projection = next(part for clause in tree.all("return") for part in clause.of("projection"))
-    if any(token.folded == "*" for token in tokens[projection.begin : projection.begin + 2]):
+    """Return the names of the columns of the first RETURN that is not in a subquery; None for RETURN *."""
+    query = tree.of("query")[0].of("single")[0]
+    projection = query.of("return")[0].of("projection")[0]
+    first = projection.begin + (tokens[projection.begin].folded == "DISTINCT")
+    if tokens[first].folded == "*":
         return None
     return tuple(_column(item, tokens, text) for item in projection.of("item"))
 

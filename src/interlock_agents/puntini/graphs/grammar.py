@@ -19,8 +19,11 @@ MAX_DEPTH = 16
 _NESTING = {"expression": MAX_DEPTH, "labels": MAX_DEPTH}
 _GRAMMAR = Path(__file__).with_name("cypher.grammar").read_text(encoding="utf-8")
 _NOTATION = re.compile(r'"[^"]+"|\w+|[()|?*+]')
-_CLAUSES = "MATCH, UNWIND, WITH or RETURN"
-_WRITES = "CREATE, MERGE, SET, REMOVE or DELETE"
+_EXPECTED = {
+    "RETURN": "MATCH, UNWIND, WITH or RETURN", "DELETE": "CREATE, MERGE, SET, REMOVE or DELETE", "STRING": "a value", "END": "the end",
+    "XOR": "an operator",
+}  # fmt: skip
+"""A token that is expected, and what a message says for it and all the tokens that are expected with it."""
 _Expression = tuple[str, Any]
 
 
@@ -88,7 +91,8 @@ class _Parser:
         self._tokens = tokens
         self._known: dict[tuple[str, int], Tree | None] = {}
         self._depth = dict.fromkeys(_NESTING, 0)
-        self._furthest, self._expected = 0, set[str]()
+        self._furthest = 0
+        self._expected: set[str] = set()
 
     def rule(self, name: str, at: int) -> Tree | None:
         place = (name, at)
@@ -163,8 +167,8 @@ class _Parser:
             return QueryDenied(f"A query begins with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN, not with {found}.")
         if token.folded == "!" and self._tokens[self._furthest + 1].folded == "=":
             return QueryDenied("A query may not contain '!=': write '<>'.")
-        clauses = [text for word, text in (("RETURN", _CLAUSES), ("DELETE", _WRITES), ("END", "the end")) if word in self._expected]
-        wanted = clauses[0] if clauses else " or ".join(sorted(self._expected, key=lambda text: (not text.isupper(), text))[:4])
+        names = (text for word, text in _EXPECTED.items() if word in self._expected)
+        wanted = next(names, " or ".join(sorted(self._expected)[:4]))
         return QueryDenied(f"The query cannot be parsed at {found}: {wanted} is expected. Only one query that reads is accepted.")
 
 

@@ -121,7 +121,8 @@ class LadybugFile:
         return tuple(found)
 
     def _nodes_of(self, table: Table, key: str | None, properties: Mapping[str, JsonValue], limit: int) -> list[Node]:
-        where, values = [] if key is None else [f"e.{KEY} = $key"], {} if key is None else {"key": key}
+        where = [] if key is None else [f"e.{KEY} = $key"]
+        values: dict[str, JsonValue] = {} if key is None else {"key": key}
         for number, (name, value) in enumerate(properties.items()):
             column = table.column(name)
             if column is None:
@@ -236,14 +237,12 @@ class LadybugFile:
             if table := tables.nodes.get(label):
                 target = Target(table, None, ("", ""))
                 yield from ((one, target) for one in target.each([{"a": key} for key in keys], lambda _, t=target: t.returned))
-        kinds = grouped(
-            ((ref.relationship, ref.start.label, ref.end.label), {"a": ref.start.key, "b": ref.end.key}) for ref in needed.edges
-        )
-        for (name, start, end), pairs in kinds.items():
+        for (name, start, end), refs in grouped(((ref.relationship, ref.start.label, ref.end.label), ref) for ref in needed.edges).items():
+            pairs: list[dict[str, JsonValue]] = [{"a": ref.start.key, "b": ref.end.key} for ref in refs]
             table, ends = tables.edges.get(name), tables.ends(start, end)
             if table is not None and ends is not None and ends in table.ends:
                 target = Target(table, ends, (start, end))
-                yield from ((one, target) for one in target.each([*map(dict, pairs)], lambda _, t=target: t.returned))
+                yield from ((one, target) for one in target.each(pairs, lambda _, t=target: t.returned))
         for label, keys in grouped((ref.label, ref.key) for ref in needed.around).items():
             for target, side in self._touching(label):
                 statement = f"UNWIND $keys AS k MATCH ({side}:{quoted(tables.nodes[label].name)} {{{KEY}: k}}) MATCH {target.pattern}"

@@ -156,7 +156,9 @@ async def _renamed(store: GraphStore, graph: str, node: Node, properties: Mappin
     edges = [*await store.edges(graph, start=old, limit=MAX_NODES), *await store.edges(graph, end=old, limit=MAX_NODES)]
     if len(edges) >= MAX_NODES:
         raise ToolInputInvalid(f"'{node.key}' has {MAX_NODES:,} edges or more, too many to rename it.")
-    kept = {name: value for name, value in {**node.properties, **properties}.items() if name != "key" and value is not None}
+    kept: dict[str, JsonValue] = {
+        name: value for name, value in {**node.properties, **properties}.items() if name != "key" and value is not None
+    }
     moved = [
         dataclasses.replace(edge, start=new if edge.start == old else edge.start, end=new if edge.end == old else edge.end)
         for edge in edges

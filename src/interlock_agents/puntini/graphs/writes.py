@@ -7,7 +7,7 @@ like those of the other tools: keys, labels and names are checked, and one trans
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue
 
@@ -189,23 +189,31 @@ class _WritingQuery:
 
 
 def _update(element: Any, properties: dict[str, JsonValue]) -> list[Change]:
-    if not isinstance(element, dict):
+    data = _data(element)
+    if not data:
         return []
     if KEY in properties:
         raise QueryDenied("The key of a node is its name: rename it with 'update_props'.")
-    if KEY in element:
-        return [UpdateNode(ref=_ref(element), properties=properties)]
-    return [UpdateEdge(**_ends(element), properties=properties)]
+    if KEY in data:
+        return [UpdateNode(ref=_ref(data), properties=properties)]
+    return [UpdateEdge(**_ends(data), properties=properties)]
 
 
 def _delete(element: Any, *, detach: bool) -> list[Change]:
-    if not isinstance(element, dict):
+    data = _data(element)
+    if not data:
         return []
-    return [DeleteNode(ref=_ref(element), detach=detach)] if KEY in element else [DeleteEdge(**_ends(element))]
+    return [DeleteNode(ref=_ref(data), detach=detach)] if KEY in data else [DeleteEdge(**_ends(data))]
 
 
-def _ref(data: Any) -> NodeRef:
-    if not isinstance(data, dict) or KEY not in data:
+def _data(element: Any) -> dict[str, Any]:
+    """Return a node or edge as data; nothing for the null of an optional match."""
+    return cast("dict[str, Any]", element) if isinstance(element, dict) else {}
+
+
+def _ref(element: Any) -> NodeRef:
+    data = _data(element)
+    if KEY not in data:
         raise ToolInputInvalid("An edge needs a node at both ends, and one of these is not a node.")
     return NodeRef(label=str(data["label"]), key=str(data[KEY]))
 
