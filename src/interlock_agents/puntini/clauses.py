@@ -7,23 +7,12 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from interlock_agents.puntini import inquiries, relations, terms
 from interlock_agents.puntini.calls import Call, Clause, add_edge, add_node, delete_edge, set_properties
 from interlock_agents.puntini.creating import With, new_nodes, read_pair, with_parts
 from interlock_agents.puntini.graph_store import is_same
-from interlock_agents.puntini.inquiries import ACTIONS, READERS
 from interlock_agents.puntini.patterns import Reader, load_patterns, reject
-from interlock_agents.puntini.relations import (
-    ASSIGNED,
-    CONNECTED,
-    Relation,
-    after_is,
-    after_subject,
-    kinship,
-    mutual,
-    past_verb,
-    plain_verb,
-    unknown_verb,
-)
+from interlock_agents.puntini.relations import ASSIGNED, CONNECTED, Relation
 from interlock_agents.puntini.terms import (
     Context,
     Ref,
@@ -31,7 +20,6 @@ from interlock_agents.puntini.terms import (
     read_name,
     read_nodes,
     read_property,
-    read_relationship,
     read_value,
     singular,
     upper_snake_case,
@@ -226,30 +214,21 @@ def _state(words: list[str], context: Context) -> JsonValue:
 
 
 _READERS: dict[str, Callable[[list[str], Context], object]] = {
-    **READERS,
+    **terms.READERS,
+    **relations.READERS,
+    **inquiries.READERS,
     "new": new_nodes,
     "having": with_parts,
     "pair": _pair,
     "node": _node,
-    "nodes": read_nodes,
     "subjects": _subjects,
     "plain_names": _plain_names,
     "name": _name,
-    "property": read_property,
     "known_property": _known_property,
-    "value": read_value,
     "state": _state,
-    "relationship": read_relationship,
-    "after_subject": after_subject,
-    "after_is": after_is,
-    "plain_verb": plain_verb,
-    "past_verb": past_verb,
-    "unknown_verb": unknown_verb,
-    "kinship": kinship,
-    "mutual": mutual,
 }
 _ACTIONS: dict[str, Callable[..., object]] = {
-    **ACTIONS,
+    **inquiries.ACTIONS,
     "create": _create,
     "connect": _edges(CONNECTED),
     "disconnect": _edges(CONNECTED, adds=False),

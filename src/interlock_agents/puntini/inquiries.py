@@ -85,7 +85,8 @@ def _adjective(words: list[str], context: Context) -> _Condition:
     if low in (["unassigned"], ["not", "assigned"]):
         return _Condition(None, "unconnected", ASSIGNED.name)
     if low[0] == "not" and len(low) > 1:
-        return replace(_adjective(words[1:], context), test="not_equal")
+        condition = _adjective(words[1:], context)
+        return replace(condition, test="not_equal") if condition.test == "equal" else reject("say it without 'not'.")
     is_label = singular(low[-1]) in LABELS and low[-1] not in _STATES
     is_place = len(low) > 1 and low[0] in FUNCTION_WORDS and low[0] not in {"in", "on", "to", "under"}
     if set(low) & NO_VALUE or is_label or is_place or low[-1].endswith("est"):

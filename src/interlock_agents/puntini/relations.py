@@ -19,7 +19,7 @@ from interlock_agents.puntini.vocabulary import (
     third_person,
 )
 
-__all__ = ["ASSIGNED", "CONNECTED", "Relation", "after_is", "after_subject", "kinship", "mutual", "past_verb", "plain_verb", "unknown_verb"]
+__all__ = ["ASSIGNED", "CONNECTED", "READERS", "Relation"]
 
 _IRREGULAR = {"led": "lead", "taught": "teach", "sold": "sell", "known": "know"}
 _CONNECTED = frozenset(f"{verb}_{word}" for verb in ("CONNECTED", "LINKED", "RELATED", "ATTACHED") for word in ("TO", "WITH"))
@@ -58,11 +58,11 @@ CONNECTED = Relation("CONNECTED_TO", is_mutual=True)
 ASSIGNED = Relation("ASSIGNED_TO", is_mutual=True)
 
 
-def after_subject(words: list[str], context: Context) -> Relation:
+def _after_subject(words: list[str], context: Context) -> Relation:
     """Read a relation after its subject: 'depends on', 'work for', 'is married to', 'KNOWS'."""
     low = [word.casefold() for word in words]
     if low[0] in {"is", "are"} and len(words) > 1:
-        return after_is(words[1:], context)
+        return _after_is(words[1:], context)
     if FUNCTION_WORDS & {*low} - PREPOSITIONS:
         reject()
     if len(words) == 1 and words[0].isupper() and len(words[0]) > 1 and low[0] not in PREPOSITIONS:
@@ -72,14 +72,14 @@ def after_subject(words: list[str], context: Context) -> Relation:
     return reject(_question(words, context) if words[0].islower() else "")
 
 
-def unknown_verb(words: list[str], context: Context) -> Relation:
+def _unknown_verb(words: list[str], context: Context) -> Relation:
     """Read a verb in the third person that is not in the vocabulary: 'admires', 'plays with'."""
     if words[0].islower() and _is_verb(words) and words[0].endswith("s") and not words[0].endswith("ss"):
         return Relation(read_relationship(words, context))
     return reject()
 
 
-def kinship(words: list[str], context: Context) -> Relation:
+def _kinship(words: list[str], context: Context) -> Relation:
     """Read the noun of a relation: the 'father' of 'Ben is Cat's father'. The name of a property is not a relation."""
     word = singular(words[0])
     is_word = word.isalpha() and (word.islower() or word.isupper())
@@ -88,13 +88,13 @@ def kinship(words: list[str], context: Context) -> Relation:
     return Relation(read_relationship([word, "of"], context), is_mutual=f"{word}_OF".upper() in MUTUAL)
 
 
-def mutual(words: list[str], context: Context) -> Relation:
+def _mutual(words: list[str], context: Context) -> Relation:
     """Read a relation of two nodes to each other: 'friends', 'married', 'connected'."""
     preposition = _MUTUALLY.get(words[0].casefold())
-    return after_is([words[0], preposition], context) if len(words) == 1 and preposition else reject()
+    return _after_is([words[0], preposition], context) if len(words) == 1 and preposition else reject()
 
 
-def past_verb(words: list[str], context: Context) -> Relation:
+def _past_verb(words: list[str], context: Context) -> Relation:
     """Read a verb in the past tense, in a question: 'wrote', 'worked on'. The graph decides whether it has such a relationship."""
     low = [word.casefold() for word in words]
     if words[0].islower() and _is_verb(low) and (low[0].endswith("ed") or low[0] in PAST_VERBS) and low[0] not in NO_RELATION - {"made"}:
@@ -102,7 +102,7 @@ def past_verb(words: list[str], context: Context) -> Relation:
     return reject(_question(words, context))
 
 
-def plain_verb(words: list[str], context: Context) -> Relation:
+def _plain_verb(words: list[str], context: Context) -> Relation:
     """Read a relation after 'does' and a name: 'depend on', 'know'."""
     low = [word.casefold() for word in words]
     if _is_verb(low) and (low[0] in RELATION_VERBS or (words[0].islower() and len(low[0]) > len("do"))):
@@ -110,7 +110,7 @@ def plain_verb(words: list[str], context: Context) -> Relation:
     return reject(_question(words, context))
 
 
-def after_is(words: list[str], context: Context) -> Relation:
+def _after_is(words: list[str], context: Context) -> Relation:
     """Read a relation after 'is': 'married to', 'the manager of', 'managed by', 'blocking'."""
     low = [word.casefold() for word in words]
     if low[0] in {"a", "an", "the"}:
@@ -148,3 +148,15 @@ def _is_verb(low: list[str]) -> bool:
 
 def _active(verb: str, prepositions: list[str]) -> Relation:
     return Relation("_".join([third_person(verb), *prepositions]).upper())
+
+
+READERS = {
+    "after_subject": _after_subject,
+    "after_is": _after_is,
+    "plain_verb": _plain_verb,
+    "past_verb": _past_verb,
+    "unknown_verb": _unknown_verb,
+    "kinship": _kinship,
+    "mutual": _mutual,
+}
+"""The readers of relations, by the kind of their slot."""

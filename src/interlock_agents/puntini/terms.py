@@ -37,7 +37,7 @@ from interlock_agents.puntini.vocabulary import (
 )
 
 __all__ = [
-    "QUOTE_IT", "Context", "Ref", "excerpt", "is_name", "is_plural", "quoted_text", "read_label", "read_name", "read_nodes",
+    "QUOTE_IT", "READERS", "Context", "Ref", "excerpt", "is_name", "is_plural", "quoted_text", "read_label", "read_name", "read_nodes",
     "read_property", "read_relationship", "read_value", "singular", "split_label", "split_list", "upper_snake_case",
 ]  # fmt: skip
 
@@ -336,3 +336,7 @@ def upper_snake_case(text: str) -> str:
     """Write words in capitals, with '_' between them."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
     return re.sub(r"[\s-]+", "_", spaced.strip()).upper()
+
+
+READERS = {"nodes": read_nodes, "property": read_property, "value": read_value, "relationship": read_relationship}
+"""The readers of terms, by the kind of their slot."""
