@@ -65,6 +65,11 @@ class PuntiniState:
     final_answer: Annotated[str, Untrusted] = ""
 
 
+class _Failed(Outcome):
+    failures: tuple[Failure, ...]
+    retry_count: int
+
+
 class SimpleGoal(Outcome):
     """The goal needs one call."""
 
@@ -123,22 +128,16 @@ class StepPlanned(Outcome):
     remedy: Literal["none"] = "none"
 
 
-class NotPlanned(Outcome):
+class NotPlanned(_Failed):
     """The model returned no usable plan."""
-
-    failures: tuple[Failure, ...]
-    retry_count: int
 
 
 class Routed(Outcome):
     """The call is valid."""
 
 
-class Refused(Outcome):
+class Refused(_Failed):
     """The tool does not exist, or the arguments do not match its schema."""
-
-    failures: tuple[Failure, ...]
-    retry_count: int
 
 
 class Called(Outcome):
@@ -149,12 +148,10 @@ class Called(Outcome):
     steps: int
 
 
-class NotCalled(Outcome):
+class NotCalled(_Failed):
     """The tool failed for a reason that may pass."""
 
     tool_result: ToolResult
-    failures: tuple[Failure, ...]
-    retry_count: int
 
 
 class StepDone(Outcome):
@@ -167,18 +164,12 @@ class Complete(Outcome):
     """The goal is complete."""
 
 
-class StepFailed(Outcome):
+class StepFailed(_Failed):
     """The tool returned an error, and retries are left."""
 
-    failures: tuple[Failure, ...]
-    retry_count: int
 
-
-class Exhausted(Outcome):
+class Exhausted(_Failed):
     """The tool returned an error and no retries are left, or the turn has reached its limit of actions."""
-
-    failures: tuple[Failure, ...]
-    retry_count: int
 
 
 class Retry(Outcome):
