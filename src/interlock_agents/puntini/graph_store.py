@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from interlock.capabilities.capability import Capability, asks, keyed
 
 __all__ = [
-    "AddEdge", "AddNode", "Change", "Changed", "DeleteEdge", "DeleteNode", "Edge", "EdgeRef", "GraphReader", "GraphStore", "GraphWriter",
+    "AddEdge", "AddNode", "Change", "Changed", "DeleteEdge", "DeleteNode", "Edge", "EdgeRef", "GraphStore",
     "Node", "NodeRef", "Properties", "Rows", "StoredGraph", "UpdateEdge", "UpdateNode", "differing", "grouped", "is_same", "to_json",
 ]  # fmt: skip
 
@@ -205,8 +205,8 @@ class StoredGraph:
     changed: str
 
 
-class GraphReader(Capability, Protocol):
-    """Reads a property graph. `graph` names it: every session has one of its own unless settings say otherwise."""
+class GraphStore(Capability, Protocol):
+    """Reads and changes property graphs. `graph` names one: every session has its own unless the settings say otherwise."""
 
     @asks
     async def nodes(
@@ -238,10 +238,6 @@ class GraphReader(Capability, Protocol):
         """
         ...
 
-
-class GraphWriter(Capability, Protocol):
-    """Changes a property graph."""
-
     @keyed
     async def apply(self, graph: str, changes: tuple[Change, ...]) -> Changed:
         """Apply these changes in order, in one transaction.
@@ -257,7 +253,3 @@ class GraphWriter(Capability, Protocol):
     async def preview(self, graph: str, changes: tuple[Change, ...]) -> Changed:
         """Return what these changes would change, and raise what `apply` would raise. Nothing is written."""
         ...
-
-
-class GraphStore(GraphReader, GraphWriter, Protocol):
-    """Reads and changes property graphs."""

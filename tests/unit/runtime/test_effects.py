@@ -250,7 +250,6 @@ def test_what_a_call_does_outside_is_declared_by_its_capability():
     declared = {f"{one.__name__}.{name}": effect_of(one, name) for one in found for name in methods(one)}
     assert {name for name, effect in declared.items() if effect == "keyed"} == {
         "GraphStore.apply",
-        "GraphWriter.apply",
         "Memory.remember",
         "MemoryWriter.remember",
         "SessionStore.save",
