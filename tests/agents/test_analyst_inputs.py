@@ -22,7 +22,7 @@ from interlock.capabilities import Model
 from interlock.engine import EngineName
 from interlock.errors import InputError, InputSchema, InterlockError, SettingsInvalid
 from interlock.testing import ScriptedModel
-from interlock_agents.analyst.admission import parse_input
+from interlock_agents.analyst.input import parse_input
 from interlock_agents.analyst.state import Ai, Human, Trim
 from tests.support.analyst import LONG, SHORT, add, app, call, names, said, search, take, talk, wants, watched
 

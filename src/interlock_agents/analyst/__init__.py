@@ -8,9 +8,9 @@ from typing import Any
 
 from interlock.agent import Agent
 from interlock.reply import Reply
-from interlock_agents.analyst.admission import parse_input
 from interlock_agents.analyst.exports import EXPORTS
 from interlock_agents.analyst.graph import analyst
+from interlock_agents.analyst.input import parse_input
 from interlock_agents.analyst.invariants import INVARIANTS
 from interlock_agents.analyst.native import NATIVE
 from interlock_agents.analyst.nodes import is_useful

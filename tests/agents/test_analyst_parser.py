@@ -1,4 +1,4 @@
-"""How the offline rules read limits, misspelt words, dates and follow-ups, and what they say where they cannot."""
+"""The offline parser: limits, misspelt words, dates, follow-ups, small talk, and questions back."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.capabilities import Message
-from interlock_agents.analyst.asking import what_is_unclear
-from interlock_agents.analyst.figures import CannotRead, figures
+from interlock_agents.analyst.clarifications import clarification
+from interlock_agents.analyst.figures import CannotAnswer, figures
 from interlock_agents.analyst.limits import Limit, limit_at
 from interlock_agents.analyst.offline import AnalystRules
+from interlock_agents.analyst.parser import parse
 from interlock_agents.analyst.plan import PlannerDecision
-from interlock_agents.analyst.reader import read
-from interlock_agents.analyst.spelling import looks_like, respelt
-from interlock_agents.analyst.talk import talk_in
+from interlock_agents.analyst.small_talk import small_talk_in
+from interlock_agents.analyst.spelling import corrected, similar_name
 
 TODAY = date(2026, 1, 1)
 TOOLS: list[dict[str, Any]] = [{"name": name, "description": "", "parameters": {}} for name in ("bq_query", "search", "calculate")]
@@ -51,7 +51,7 @@ def parts(question: str, *earlier: str) -> list[str]:
         ("exactly one item", Limit("units", (("=", 1),)), 3),
     ],
 )
-def test_a_limit_is_a_number_with_a_unit(text: str, limit: Limit, used: int):
+def test_a_limit_needs_a_number_and_a_unit(text: str, limit: Limit, used: int):
     assert limit_at(text.split(), 0) == (limit, used)
 
 
@@ -59,7 +59,7 @@ def test_a_limit_is_a_number_with_a_unit(text: str, limit: Limit, used: int):
     "text",
     ["over 500", "more than 2024", "more than last year", "over 1.000 euros", "between 2024 and 2025", "between 5 and 2 items", "5 items"],
 )
-def test_what_could_mean_something_else_is_no_limit(text: str):
+def test_an_ambiguous_limit_is_not_parsed(text: str):
     assert limit_at(text.split(), 0) is None
 
 
@@ -67,20 +67,20 @@ def test_what_could_mean_something_else_is_no_limit(text: str):
     ("word", "meant"),
     [("ordres", "orders"), ("revnue", "revenue"), ("spian", "spain"), ("germny", "germany"), ("mnay", "many"), ("catgeory", "category")],
 )
-def test_a_misspelt_word_is_read_as_the_one_known_word_that_is_a_letter_away(word: str, meant: str):
-    assert respelt(word) == meant
+def test_a_misspelt_word_is_corrected_if_one_known_word_is_close(word: str, meant: str):
+    assert corrected(word) == meant
 
 
 @pytest.mark.parametrize(
     "word", ["iceland", "australia", "states", "handled", "stored", "three", "cables", "pending", "orders", "xy", "zzzzzzzz", "moth"]
 )
-def test_a_word_that_can_be_another_one_is_not_read_as_a_known_one(word: str):
-    assert respelt(word) is None
+def test_a_word_of_its_own_is_not_corrected(word: str):
+    assert corrected(word) is None
 
 
-def test_a_name_that_is_not_known_is_asked_about():
-    assert (looks_like("australia"), looks_like("moth"), looks_like("zzz")) == ("Austria", "month", None)
-    assert "Did you mean Austria?" in what_is_unclear(read("revenue in australia", TODAY), TODAY)
+def test_an_unknown_name_gets_a_question_with_a_similar_name():
+    assert (similar_name("australia"), similar_name("moth"), similar_name("zzz")) == ("Austria", "month", None)
+    assert "Did you mean Austria?" in clarification(parse("revenue in australia", TODAY), TODAY)
 
 
 FOLLOWED: dict[tuple[str, ...], str] = {
@@ -113,12 +113,12 @@ FOLLOWED: dict[tuple[str, ...], str] = {
         ("revenue in the previous year", "Revenue, 2025"),
     ],
 )
-def test_a_period_is_counted_from_the_other_one_of_the_question(question: str, part: str):
+def test_the_year_before_is_relative_to_the_other_period_of_the_question(question: str, part: str):
     assert part in parts(question)[0]
 
 
 @pytest.mark.parametrize("said", FOLLOWED)
-def test_a_follow_up_changes_what_it_says_and_keeps_the_rest(said: tuple[str, ...]):
+def test_a_follow_up_replaces_what_it_names_and_keeps_the_rest(said: tuple[str, ...]):
     assert parts(said[-1], *said[:-1])[0] == FOLLOWED[said]
 
 
@@ -142,7 +142,7 @@ def test_a_follow_up_changes_what_it_says_and_keeps_the_rest(said: tuple[str, ..
         ("orders over 500 euros in 2024 and 2025", "one period at a time"),
     ],
 )
-def test_what_could_be_another_figure_is_asked_about(question: str, asked: str):
+def test_an_ambiguous_question_is_asked_back(question: str, asked: str):
     made = plan(question)
     assert (made.tool_calls, asked in made.ask) == ([], True), made.ask
 
@@ -160,16 +160,16 @@ UNCLEAR = st.lists(
 
 @settings(max_examples=200)
 @given(UNCLEAR)
-def test_the_example_in_a_question_back_would_be_answered(question: str):
-    reading = read(question, TODAY)
-    if reading.is_unclear:
-        found = EXAMPLE.search(what_is_unclear(reading, TODAY))
+def test_the_example_in_a_clarification_can_be_answered(question: str):
+    parsed = parse(question, TODAY)
+    if parsed.is_unclear:
+        found = EXAMPLE.search(clarification(parsed, TODAY))
         assert found is not None
-        assert figures(read(found[1], TODAY))
+        assert figures(parse(found[1], TODAY))
     else:
         try:
-            assert figures(reading)
-        except CannotRead as error:
+            assert figures(parsed)
+        except CannotAnswer as error:
             assert str(error)  # noqa: PT017 - either of them is right
 
 
@@ -186,5 +186,5 @@ def test_the_example_in_a_question_back_would_be_answered(question: str):
         ("what data do you have and how many orders in 2025", None),
     ],
 )
-def test_several_things_that_are_no_question_are_answered_as_such(said: str, kind: str | None):
-    assert talk_in(said) == kind
+def test_small_talk_is_recognised_only_if_all_of_the_text_is_small_talk(said: str, kind: str | None):
+    assert small_talk_in(said) == kind
