@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import QueryDenied, ToolError, ToolInputInvalid
 from interlock_agents.analyst.warehouse import warehouse as module
-from interlock_agents.analyst.warehouse.queries import Tables, read_only
+from interlock_agents.analyst.warehouse.validation import Tables, read_only
 from interlock_agents.analyst.warehouse.warehouse import DuckWarehouse
 from tests.agents.warehouse.hostile_sql import Targets, blind, calls, hostile, sources
 

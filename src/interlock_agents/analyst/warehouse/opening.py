@@ -1,4 +1,4 @@
-"""Which warehouse there is, by a setting."""
+"""Opens the warehouse that a setting names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from interlock_agents.analyst.warehouse.warehouse import DuckWarehouse, Warehous
 
 __all__ = ["open_warehouse"]
 
-_SHARE = 0.8  # of the time that a tool may take: what the query may, so that it can say why it ends
+# A query gets this share of the tool's time limit, so that the tool can still report the timeout.
+_SHARE = 0.8
 
 
 def open_warehouse(name: str, *, folder: Path, timeout_s: float, max_bytes_billed: int) -> Warehouse:

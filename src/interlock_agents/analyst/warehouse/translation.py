@@ -1,4 +1,4 @@
-"""BigQuery's SQL as DuckDB's: by sqlglot, and by our own hand where its translation is missing or means something else."""
+"""Translates BigQuery's SQL to DuckDB's with sqlglot, and rewrites what sqlglot translates wrongly or not at all."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from interlock.errors import ToolInputInvalid
 __all__ = ["to_duckdb"]
 
 _DAYS = frozenset({"DAY", "WEEK", "ISOWEEK", "MONTH", "QUARTER", "YEAR", "ISOYEAR"})
-_HARMLESS = "EXTRACT from TIMESTAMPTZ"  # it warns of time zones; here there is only one
+# A warning about time zones. The warehouse has only UTC.
+_HARMLESS = "EXTRACT from TIMESTAMPTZ"
 _UNKNOWN = frozenset({"String", "ToCodePoints", "CodePointsToString", "CodePointsToBytes", "ApproxTopSum"})
 _QUARTER = "~quarter~"
 
 
 def to_duckdb(tree: exp.Query) -> str:
-    """Write a query in DuckDB's SQL; what it has no words for is a ToolInputInvalid."""
+    """Write a query in DuckDB's SQL. Raise ToolInputInvalid for functions that DuckDB does not have."""
     tree = tree.copy()
-    for node in reversed(list(tree.walk())):  # what is inside comes first: a node that is replaced takes it along
+    for node in reversed(list(tree.walk())):  # inner nodes first
         name = type(node).__name__
         if isinstance(node, exp.Func) and name in _UNKNOWN:
             raise ToolInputInvalid(f"The query cannot be run: this warehouse does not know '{node.sql_name()}'. Write it in another way.")
@@ -47,13 +48,13 @@ def _as(node: exp.Expr, data_type: str) -> exp.Expr:
 
 
 def _unit(node: exp.Expr) -> str:
-    """Name the part of a date that a function is about; WEEK(MONDAY) and its like are weeks."""
+    """Return the part of a date that a function uses. WEEK(MONDAY) is a WEEK."""
     unit = node.args.get("unit")
     return "WEEK" if isinstance(unit, exp.WeekStart) else unit.name.upper() if unit is not None else "DAY"
 
 
 def _date(node: exp.Expr) -> exp.Expr | None:
-    """Keep a date a date: DuckDB makes a time of it."""
+    """Cast the result to a date: DuckDB returns a timestamp."""
     return _as(node, "DATE") if _unit(node) in _DAYS else None
 
 
@@ -67,7 +68,7 @@ def _now(node: exp.Expr) -> exp.Expr:
 
 
 def _extract(node: exp.Expr) -> exp.Expr | None:
-    """Count days and weeks as BigQuery does: Sunday is 1, and the days before a year's first Sunday are week 0."""
+    """Count days and weeks like BigQuery: Sunday is 1, and the days before a year's first Sunday are in week 0."""
     part, value = node.this, node.args["expression"]
     if isinstance(part, exp.WeekStart):
         if part.this.name.upper() not in {"SUNDAY", "MONDAY"}:
@@ -84,7 +85,7 @@ def _extract(node: exp.Expr) -> exp.Expr | None:
 
 
 def _timestamp_diff(node: exp.Expr) -> exp.Expr:
-    """Count whole hours, not how often the hour changes."""
+    """Count whole units, not boundaries between them."""
     return _call("DATE_SUB", exp.Literal.string(_unit(node)), node.args["expression"], node.this)
 
 
@@ -123,7 +124,7 @@ def _element(index: int) -> Callable[[exp.Expr], exp.Expr]:
 
 
 def _slice(node: exp.Expr) -> exp.Expr:
-    """Count from one; what counts from the end does so in both."""
+    """Convert indexes: BigQuery counts from zero, DuckDB from one. Negative indexes are the same in both."""
     ends = [node.args["start"], node.args["end"]]
     return _call("LIST_SLICE", node.this, *(_from_one(end) for end in ends))
 
