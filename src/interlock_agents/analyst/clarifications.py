@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import re
+from functools import lru_cache
 
 from interlock_agents.analyst.figures import CannotAnswer, figures
 from interlock_agents.analyst.parser import parse
 from interlock_agents.analyst.question import Question
-from interlock_agents.analyst.vocabulary import HINTS, MEASURES
+from interlock_agents.analyst.vocabulary import HINTS, MEASURES, PHRASES, VALUES
 
-__all__ = ["EXAMPLES", "clarification", "hint_for"]
+__all__ = ["EXAMPLES", "clarification", "hint_for", "similar_name"]
 
 EXAMPLES = "revenue by country in 2025; top 5 products; what is net revenue; 17.5 * 24"
 _DEFAULT = "revenue by country in 2025"
+_SIMILARITY = 0.82
+# Shorter words are similar to many figures, and longer ones take long to compare.
+_MIN_LETTERS, _MAX_LETTERS = 6, 16
 _NAMES = {"customers": "how many customers"}
 
 
@@ -22,7 +27,8 @@ def clarification(question: Question, today: dt.date) -> str:
     known = ", ".join(question.understood())
     if question.unknown:
         words = ", ".join(f"'{word}'" for word in question.unknown)[:200]
-        guess = f" Did you mean {' or '.join(dict.fromkeys(question.similar))}?" if question.similar else ""
+        similar = dict.fromkeys(name for word in question.unknown if (name := similar_name(word)) is not None)
+        guess = f" Did you mean {' or '.join(similar)}?" if similar else ""
         hint = hint_for(" ".join(question.unknown))
         if not hint and any(word.isdigit() for word in question.unknown):
             hint = "What does the number stand for? A limit has a unit: over 500 euros. Single customers or orders I do not look up."
@@ -36,6 +42,17 @@ def hint_for(text: str) -> str:
     """Return an explanation for words about something that is not in the data, or ''."""
     words = " ".join(re.findall(r"[a-z]+", text.lower()))
     return next((hint for pattern, hint in HINTS if pattern.search(words)), "")
+
+
+@lru_cache(maxsize=1024)
+def similar_name(word: str) -> str | None:
+    """Return the known name that an unknown word is similar to. It is only suggested: 'Australia' is not 'Austria'."""
+    kinds = {*VALUES, "group", *(["measure"] if len(word) >= _MIN_LETTERS else [])}
+    known = {words[0]: one for words, one in PHRASES.items() if one.kind in kinds and len(words) == 1}
+    if (word,) in PHRASES or not word.isalpha() or len(word) > _MAX_LETTERS:
+        return None
+    close = difflib.get_close_matches(word, known, n=1, cutoff=_SIMILARITY)
+    return (close[0] if known[close[0]].kind == "measure" else known[close[0]].value) if close else None
 
 
 def _example(question: Question, today: dt.date) -> str:

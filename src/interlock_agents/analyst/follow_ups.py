@@ -43,7 +43,6 @@ def merged(previous: Question, now: Question) -> Question:
         unknown=now.unknown,
         is_tangled=now.is_tangled,
         notes=now.notes,
-        similar=now.similar,
         refers=False,
         is_sum=now.is_sum,
         compares=now.compares or now.adds or previous.compares,

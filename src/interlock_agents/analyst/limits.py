@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from interlock_agents.analyst.periods import NUMBERS
 
-__all__ = ["LIMIT_WORDS", "Limit", "limit_at"]
+__all__ = ["Limit", "limit_at"]
 
 _SIGNS = {
     ">": "more than|over|above|greater than|higher than|larger than|bigger than|exceeding|of more than|of over|for more than|for over",
@@ -27,9 +27,6 @@ _LABELS = {"revenue": "EUR", "orders": "orders", "units": "units"}
 
 _SIGN_OF = {phrase: sign for sign, phrases in _SIGNS.items() for phrase in phrases.split("|")}
 _MEASURE_OF = {unit: measure for measure, units in _UNITS.items() for unit in units.split("|")}
-LIMIT_WORDS = frozenset({*_MEASURE_OF, "once", "twice", *_SCALES, *(word for phrase in _SIGN_OF for word in phrase.split())})
-"""The words that limits consist of."""
-
 _NUMBER = rf"\d{{1,3}}(?:,\d{{3}})+(?:\.\d{{1,2}})?|\d{{1,9}}(?:\.\d{{1,2}})?|{'|'.join(NUMBERS)}"
 _SIGN = rf"(?P<sign>{'|'.join(sorted(_SIGN_OF, key=len, reverse=True))})"
 

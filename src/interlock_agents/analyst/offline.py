@@ -22,59 +22,20 @@ from interlock_agents.analyst.parser import parse
 from interlock_agents.analyst.plan import MAX_CALLS, PlannerDecision, Summary, WantedCall
 from interlock_agents.analyst.question import Question
 from interlock_agents.analyst.small_talk import small_talk_in, without_greeting
-from interlock_agents.analyst.vocabulary import FILLER, GENERAL, SYNONYMS
+from interlock_agents.analyst.vocabulary import FILLER, GENERAL, PATTERNS, SYNONYMS
 
 __all__ = ["AnalystRules"]
 
 T = TypeVar("T", bound=BaseModel)
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
-# Between the questions of a message.
-_SPLIT = _compiled(r" ?(?:;|\?(?=\s|$)|(?<!vs)(?<!excl)(?<!incl)(?<!avg)(?<!approx)(?<!resp)[.!](?=\s|$)|,? and then )")
-_AND = _compiled(r"(?:,? and |, )(?=(?:what|how|which|calculate|search|define|use|run|explain|give me|show me|tell me)\b)")
-_FIRST_WORDS = _compiled(r"^(?:(?:and|now|so|but|ok(?:ay)?|then|also|well)[, ]+)+")
-# Sums.
-_SUM = _compiled(r"(?:(?:what(?:'s| is)|calculate|compute|how much is|work out)\s+)?([-+(]*\s*\d[\d\s.,+*/()^%-]*)=?")
-_PERCENT = _compiled(
-    r"(?:(?:and|please|so|now|then|(?:tell|give|show) me|calculate|compute|how much (?:is|are|was)|what(?:'s| is| are| was)?)\s+){0,4}"
-    r"(\d+(?:\.\d+)?)\s*(?:%|percent)\s+of\s+(.*)"
-)
 _OPERATORS = (
-    (_compiled(r"\bplus\b"), " + "),
-    (_compiled(r"\bminus\b"), " - "),
-    (_compiled(r"\b(?:times|multiplied by)\b|(?<=\d)\s*[x\u00d7]\s*(?=\d)"), " * "),
-    (_compiled(r"\bdivided by\b|\u00f7"), " / "),
+    (re.compile(r"\bplus\b", re.IGNORECASE), " + "),
+    (re.compile(r"\bminus\b", re.IGNORECASE), " - "),
+    (re.compile(r"\b(?:times|multiplied by)\b|(?<=\d)\s*[x\u00d7]\s*(?=\d)", re.IGNORECASE), " * "),
+    (re.compile(r"\bdivided by\b|\u00f7", re.IGNORECASE), " / "),
 )
-# Questions that the handbook answers.
-_HANDBOOK = _compiled(
-    r"^(?:please\s+|can you\s+|could you\s+)*(?:what (?:does|do|says?) (?:the |our )?"
-    r"(?:handbook|documents?|docs?|documentation|policy|policies|guidelines?) say (?:about|on)"
-    r"|(?:search|look)(?: (?:in|through))?(?: the| our)? (?:documents?|docs|handbook|documentation)(?: for| about)?"
-    r"|search(?: for)?|look up|define|(?:what(?:'s| is)|give me) the (?:definition|meaning) of|definition of|meaning of)"
-    r"\s+(?:the |a |an |our )?(.*)$"
-)
-_DEFINED = _compiled(r"^(?:what(?:'s| is)\s+)?(?:the |our )?(.*?)(?:'s)? (?:definition|meaning)$")
-_DEFINITION = _compiled(
-    r"^(?:please\s+|can you\s+|could you\s+)*"
-    r"(?:what(?:'s| is| are| does| do)|explain(?: to me)?|tell me about|how (?:is|are|do|does))\s+(.*)$"
-)
-_DIFFERENCE = _compiled(r"(?:the )?difference between (?:the |our )?(.+?) and (?:the |our )?(.+)")
-_SEVERAL = _compiled(r",? and (?:the |our )?|, |,? (?:vs\.?|versus|or) ")
 _PAGES = {"status": "order status", "segment": "customer segments", "channel": "sales channels", "category": "product categories"}
-# Questions that it does not answer.
-_NO_DEFINITION = _compiled(
-    r"^(?:i|i'm|im|we|we're|you|my|he|she|they|it|this|that|there|our|your|his|her|sorry|no|yes)\b"
-    r"|.*\b(?:median|percentile|forecast|predict|prediction|correlation)\b"
-)
-_PAST = _compiled(r"(?:what|how|which)(?: \w+)? (?:was|were|did|had)\b")
-_DEFINITE = _compiled(r"^(?:the|our|total|my|your)\s")
-_DEPENDENT = _compiled(r"^by\b|\b(?:same|those|them|these|instead)\b")
-_NAMED_TOOL = _compiled(r"(?:please\s+)?(?:use|run|call|ask)\s+([\w.-]+)(?:\s+(?:with|for|on|about))?\s*(.*)")
-
 _MAX_SUMMARY = 2000
 # In characters: some rules take quadratic time.
 _MAX_QUESTION = 2000
@@ -124,7 +85,7 @@ def _parts(message: str, today: dt.date) -> list[str]:
     if is_query(message):
         return [message]
     plain = without_chart(" ".join(without_greeting(" ".join(message.split())).split()))
-    chunks = [chunk for part in _SPLIT.split(plain) for chunk in _split_at_and(part.strip(" .?!,"), today)]
+    chunks = [chunk for part in PATTERNS["separator"].split(plain) for chunk in _split_at_and(part.strip(" .?!,"), today)]
     parts = [without_greeting(part.strip(" .?!,")) for part in chunks if part.strip(" .?!,")]
     joined: list[str] = []
     for part in parts:
@@ -141,7 +102,7 @@ def _parts(message: str, today: dt.date) -> list[str]:
 
 def _split_at_and(part: str, today: dt.date) -> list[str]:
     """Split at 'and', unless both sides are one question: "how many orders and how much revenue in 2025" is about one year."""
-    chunks = _AND.split(part)
+    chunks = PATTERNS["joined"].split(part)
     questions = [parse(chunk, today) for chunk in chunks]
     is_one = not parse(part, today).is_unclear and any(not (one.narrows and one.is_whole) for one in questions)
     return [part] if is_one or len(chunks) == 1 else [chunks[0], *(f"and {chunk}" for chunk in chunks[1:])]
@@ -201,7 +162,7 @@ class _Planner:
 
     def _add_named_tool(self, part: str) -> bool:
         """Call a tool that is named, with the rest of the text as its first argument."""
-        found = _NAMED_TOOL.match(part)
+        found = PATTERNS["named_tool"].match(part)
         if found is None or found[1] not in self._offered:
             return False
         properties = self._offered[found[1]]["parameters"].get("properties")
@@ -214,7 +175,7 @@ class _Planner:
         text = part
         for words, operator in _OPERATORS:
             text = words.sub(operator, text)
-        found, share = _SUM.fullmatch(text), _PERCENT.fullmatch(part)
+        found, share = PATTERNS["sum"].fullmatch(text), PATTERNS["percentage"].fullmatch(part)
         if found is not None and re.search(r"\d\s*[-+*/^%]", found[1]):
             expression = found[1].replace("^", "**").replace(",", "").strip()
         elif share is not None and re.fullmatch(r"[\d.,]+", share[2]):
@@ -238,8 +199,8 @@ class _Planner:
         text = handbook if handbook is not None else self._definition(part)
         if text is None:
             return False
-        difference = _DIFFERENCE.match(text)
-        chunks = _SEVERAL.split(text)
+        difference = PATTERNS["difference"].match(text)
+        chunks = PATTERNS["several"].split(text)
         if difference is not None:  # 'gross and net revenue' are gross revenue and net revenue
             first, second = difference.groups()
             chunks = [f"{first} {second.split()[-1]}" if " " not in first and " " in second else first, second]
@@ -257,13 +218,17 @@ class _Planner:
 
     def _definition(self, part: str) -> str | None:
         """Return the search terms if the part asks for an explanation and not for a figure."""
-        refers, part = parse(part, self.today).refers, _FIRST_WORDS.sub("", part)
+        refers, part = parse(part, self.today).refers, PATTERNS["first_words"].sub("", part)
         question, terms = replace(parse(part, self.today), refers=refers), _terms(part).lower().split()
-        if _NO_DEFINITION.match(part) or (_PAST.match(part) and question.has_figure) or (terms and GENERAL.issuperset(terms)):
+        if (
+            PATTERNS["no_definition"].match(part)
+            or (PATTERNS["past"].match(part) and question.has_figure)
+            or (terms and GENERAL.issuperset(terms))
+        ):
             return None
-        defined, is_clear = _DEFINITION.match(part), not question.is_unclear
+        defined, is_clear = PATTERNS["definition"].match(part), not question.is_unclear
         if defined is not None and not (is_clear and question.narrows):
-            is_figure = is_clear and question.has_figure and (_DEFINITE.match(defined[1]) or question.listed or question.counted)
+            is_figure = is_clear and question.has_figure and (PATTERNS["definite"].match(defined[1]) or question.listed or question.counted)
             is_bare = not (question.periods or question.groups) and (not question.filters or defined[0].lower().startswith("how"))
             follows = self._previous is not None and refers and is_clear
             return defined[1] if not is_figure and (is_bare or not question.has_figure) and not follows else None
@@ -285,7 +250,7 @@ class _Planner:
                 return  # words that ask for nothing
             # "units" after a question that was not understood is an answer to it.
             is_answer = self._was_unclear and not question.narrows and not INTERROGATIVE.match(part)
-            if is_answer or (previous is None and question.has_figure and _DEPENDENT.search(part)):
+            if is_answer or (previous is None and question.has_figure and PATTERNS["dependent"].search(part)):
                 raise CannotAnswer(
                     f"Which question does '{part[:60]}' belong to? I did not understand one before it. Please say it as a whole."
                 )
@@ -315,8 +280,8 @@ def _page(question: Question) -> str:
 
 def _handbook(part: str) -> str | None:
     """Return what to look up if the part names the handbook or asks for a definition."""
-    text = _FIRST_WORDS.sub("", part)
-    found = _HANDBOOK.match(text) or _DEFINED.match(text)
+    text = PATTERNS["first_words"].sub("", part)
+    found = PATTERNS["handbook"].match(text) or PATTERNS["defined"].match(text)
     return found[1] if found is not None else None
 
 
@@ -331,7 +296,7 @@ def _history(payload: dict[str, Any], today: dt.date) -> tuple[Question | None, 
         for part in _parts(message["text"][:_MAX_QUESTION], today):
             question = parse(part, today)
             was_unclear |= question.is_unclear and (question.has_figure or question.narrows)
-            if is_query(part) or small_talk_in(part) is not None or _HANDBOOK.match(part):
+            if is_query(part) or small_talk_in(part) is not None or PATTERNS["handbook"].match(part):
                 continue
             if question.is_unclear:
                 previous = None if question.has_figure or question.narrows else previous
@@ -361,7 +326,7 @@ def _plan_again(payload: dict[str, Any]) -> PlannerDecision:
         reason = "Nothing was found: other words."
         return PlannerDecision(next_step="tool_use", tool_calls=calls[:MAX_CALLS], parts=parts, notes=notes[:MAX_CALLS], reason=reason)
     is_empty = all(one["tool"] == "search" and one["reason"] == "It found nothing." for one in failures)
-    if payload.get("answered") or not is_empty or _HANDBOOK.match(payload["question"]):
+    if payload.get("answered") or not is_empty or PATTERNS["handbook"].match(payload["question"]):
         return _no_tools("Nothing else comes to mind.")
     words = ", ".join(dict.fromkeys(f"'{one['args'].get('query', '')}'" for one in failures))[:200]
     hint = f"{hint_for(words)} " if hint_for(words) else ""

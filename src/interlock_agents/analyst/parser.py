@@ -13,7 +13,6 @@ from interlock_agents.analyst.grammar import completeness
 from interlock_agents.analyst.periods import combined
 from interlock_agents.analyst.phrases import Phrase, count_in, phrases_of
 from interlock_agents.analyst.question import Filter, Question
-from interlock_agents.analyst.spelling import similar_name
 from interlock_agents.analyst.vocabulary import GROUPS, TIMES, VALUES
 
 __all__ = ["parse"]
@@ -76,7 +75,6 @@ class _Parser:
             is_fragment=self._completeness == "fragment",
             counts=any(one.word_class in {"COUNT", "AMOUNT"} for one in self._phrases),
             notes=tuple(self._notes),
-            similar=tuple(name for one in self._phrases if not one.kind and (name := similar_name(one.words)) is not None),
         )
 
     def _is(self, at: int, kind: str, *values: str) -> bool:

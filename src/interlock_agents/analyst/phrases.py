@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from interlock_agents.analyst.limits import Limit, limit_at
 from interlock_agents.analyst.periods import NUMBERS, Period, join, open_ended, period_at
-from interlock_agents.analyst.spelling import corrected
-from interlock_agents.analyst.vocabulary import IDIOMS, PHRASES
+from interlock_agents.analyst.vocabulary import IDIOMS, MISSPELLINGS, PHRASES
 
 __all__ = ["Phrase", "count_in", "phrases_of"]
 
@@ -37,14 +36,13 @@ class Phrase:
 def phrases_of(question: str, today: dt.date) -> tuple[list[Phrase], list[str]]:
     """Return the phrases of a question, and notes about corrected words."""
     words = _words(question.strip(" ,"))
-    corrections = {word: right for word in words if (right := corrected(word)) is not None}
-    found = _with_ranges(_phrases([corrections.get(word, word) for word in words], today))
+    found = _with_ranges(_phrases([MISSPELLINGS.get(word, word) for word in words], today))
     while found and (found[-1].words == "," or found[-1].word_class == "ANYWHERE"):
         found.pop()
     # 'How much' asks for revenue if something was sold and no figure is named.
     if any(one.word_class == "SOLD" for one in found) and not any(one.kind == "measure" for one in found):
         found = [replace(one, kind="measure", value="revenue", word_class="FIGURE") if one.word_class == "AMOUNT" else one for one in found]
-    return found, [f"I read '{word}' as '{right}'." for word, right in corrections.items()]
+    return found, [f"I read '{word}' as '{MISSPELLINGS[word]}'." for word in dict.fromkeys(words) if word in MISSPELLINGS]
 
 
 def count_in(word: str) -> int | None:

@@ -69,8 +69,6 @@ class Question:
     is_fragment: bool = False
     """Whether it only adds to the previous question."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    similar: tuple[str, ...] = field(default=(), compare=False)
-    """Names that are similar to an unknown word."""
 
     @property
     def is_unclear(self) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 __all__ = [
-    "FIGURES", "FILLER", "GENERAL", "GROUPINGS", "GROUPS", "HINTS", "IDIOMS", "MEASURES", "MISSPELLINGS", "ORDER_DATES", "OWN_WORDS",
+    "FIGURES", "FILLER", "GENERAL", "GROUPINGS", "GROUPS", "HINTS", "IDIOMS", "MEASURES", "MISSPELLINGS", "ORDER_DATES", "PATTERNS",
     "PHRASES", "SIGNUP_DATES", "SYNONYMS", "TIMES", "VALUES", "Group", "Meaning", "Measure",
 ]  # fmt: skip
 
@@ -83,11 +83,11 @@ MEASURES = {
     for name, entry in _DATA["measures"].items()
 }
 GROUPS = {name: Group(entry["sql"], entry.get("plural", f"{name}s")) for name, entry in _DATA["groups"].items()}
-VALUES = frozenset(_DATA["values"])
+VALUES: frozenset[str] = frozenset(_DATA["values"])
 """The groupings that have values in the vocabulary."""
 
-MISSPELLINGS = _inverted(_DATA["spelling"]["known"])
-OWN_WORDS = frozenset(_DATA["spelling"]["own_words"].split())
+MISSPELLINGS = _inverted(_DATA["misspellings"])
+PATTERNS: Mapping[str, re.Pattern[str]] = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _DATA["patterns"].items()}
 FILLER, GENERAL = (frozenset(_DATA["handbook"][name].split()) for name in ("filler", "general"))
 SYNONYMS = _inverted(_DATA["handbook"]["synonyms"])
 HINTS = tuple((re.compile(rf"\b(?:{'|'.join(_split(hint['words']))})\b"), str(hint["text"])) for hint in _DATA["hint"])
