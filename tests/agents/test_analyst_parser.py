@@ -1,4 +1,4 @@
-"""The offline parser: limits, misspelt words, dates, follow-ups, small talk, and questions back."""
+"""The offline parser: misspelt words, dates, follow-ups, small talk, and questions back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from interlock.capabilities import Message
 from interlock_agents.analyst.clarifications import clarification, similar_name
 from interlock_agents.analyst.figures import CannotAnswer, figures
-from interlock_agents.analyst.limits import Limit, limit_at
 from interlock_agents.analyst.offline import AnalystRules
 from interlock_agents.analyst.parser import parse
 from interlock_agents.analyst.plan import PlannerDecision
@@ -33,33 +32,6 @@ def plan(question: str, *earlier: str) -> PlannerDecision:
 def parts(question: str, *earlier: str) -> list[str]:
     made = plan(question, *earlier)
     return [made.ask] if made.ask else [one.part for one in made.tool_calls]
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "used"),
-    [
-        ("over 500 euros", Limit("revenue", ((">", 500),)), 3),
-        ("over euro 500", Limit("revenue", ((">", 500),)), 3),
-        ("at least 1,000 eur", Limit("revenue", ((">=", 1000),)), 4),
-        ("less than 2 orders", Limit("orders", (("<", 2),)), 4),
-        ("more than 5 k euros", Limit("revenue", ((">", 5000),)), 5),
-        ("more than twice", Limit("orders", ((">", 2),)), 3),
-        ("between 100 and 200 euros", Limit("revenue", ((">=", 100), ("<=", 200))), 5),
-        ("3 or more items", Limit("units", ((">=", 3),)), 4),
-        ("100 euros or more", Limit("revenue", ((">=", 100),)), 4),
-        ("exactly one item", Limit("units", (("=", 1),)), 3),
-    ],
-)
-def test_a_limit_needs_a_number_and_a_unit(text: str, limit: Limit, used: int):
-    assert limit_at(text.split(), 0) == (limit, used)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["over 500", "more than 2024", "more than last year", "over 1.000 euros", "between 2024 and 2025", "between 5 and 2 items", "5 items"],
-)
-def test_an_ambiguous_limit_is_not_parsed(text: str):
-    assert limit_at(text.split(), 0) is None
 
 
 @pytest.mark.parametrize(("text", "title"), [("revenu by contry", "Revenue by country"), ("how mnay ordres in spian", "Orders, Spain")])
@@ -125,17 +97,20 @@ def test_a_follow_up_replaces_what_it_names_and_keeps_the_rest(said: tuple[str, 
         ("and the lowest?", "of what?"),
         ("revenue in the second half of december 2025", "'second'"),
         ("orders on 3/4/2025", "'3/4/2025'"),
-        ("revenue from customers with more than 10 orders", "What has to be more than 10 orders"),
-        ("share of orders over 1000 euros", "What has to be"),
-        ("how many orders with chairs over 500 euros", "What has to be"),
+        ("revenue from customers with more than 10 orders", "'10'"),
+        ("share of orders over 1000 euros", "'1000'"),
+        ("how many orders with chairs over 500 euros", "begin with SELECT"),
+        ("which customers ordered at least twice", "'twice'"),
+        ("orders of 3 or more items", "'3'"),
         ("customers who bought chairs but not desks", "several categories"),
-        ("average revenue by country", "average per what"),
-        ("average number of orders per week in 2025", "whole weeks"),
+        ("average revenue by country", "no average of this"),
+        ("average number of orders per week in 2025", "no average of this"),
+        ("list all orders of 2025", "single orders"),
+        ("revenue growth by country", "only in total"),
         ("what is the median order value", "'median'"),
         ("how many products make up 80% of revenue", "'80'"),
-        ("products under 10 euros in 2025", "Prices"),
+        ("products under 10 euros in 2025", "'10'"),
         ("growth of the first order", "date of the first or the last order"),
-        ("orders over 500 euros in 2024 and 2025", "one period at a time"),
     ],
 )
 def test_an_ambiguous_question_is_asked_back(question: str, asked: str):

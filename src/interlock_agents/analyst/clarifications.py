@@ -31,7 +31,7 @@ def clarification(question: Question, today: dt.date) -> str:
         guess = f" Did you mean {' or '.join(similar)}?" if similar else ""
         hint = hint_for(" ".join(question.unknown))
         if not hint and any(word.isdigit() for word in question.unknown):
-            hint = "What does the number stand for? A limit has a unit: over 500 euros. Single customers or orders I do not look up."
+            hint = "I do not compare figures with a number or look up single orders and customers. SQL can: begin with SELECT."
         text = f"I did not understand {words}.{guess}{f' {hint}' if hint else ''}{f' What I understood is: {known}.' if known else ''}"
     else:
         text = f"I know the words of this question{f': {known}' if known else ''}, but not what they mean together."

@@ -12,11 +12,7 @@ from interlock_agents.analyst.question import Filter, Question
 from interlock_agents.analyst.sql import (
     CUSTOMER_GROUPS,
     GOODS,
-    average_query,
-    change_query,
     figure_query,
-    limited_query,
-    list_query,
     value_query,
 )
 from interlock_agents.analyst.vocabulary import FIGURES, GROUPS, MEASURES, ORDER_DATES, SIGNUP_DATES, TIMES
@@ -50,7 +46,6 @@ _OF_ORDERS = frozenset({*TIMES, "weekday", "status", "channel", "coupon", "order
 _ENTITIES = {"orders": "order", "buyers": "customer", "customers": "customer", "products": "product"}
 _BY_ORDERS = frozenset({"busiest", "slowest", "quietest"})
 _RATES = {Filter("status", ("returned",)): "returns", Filter("status", ("cancelled",)): "cancellations"}
-_LIMITS = {"orders": {"revenue", "units"}, "buyers": {"revenue", "units", "orders"}, "customers": {"revenue", "units", "orders"}}
 
 
 def figures(question: Question) -> list[Figure]:
@@ -61,8 +56,6 @@ def figures(question: Question) -> list[Figure]:
         end = "lowest" if question.smallest_first else "highest"
         raise CannotAnswer(f"The {question.judged} of what? For example: which country has the {end} revenue?")
     question, notes = _with_years(question)
-    if question.limit is not None and question.measures == ("products",):
-        question = replace(question, measures=(), counted="product")
     if question.listed is not None or question.counted is not None:
         return [_listing(question, notes)]
     measures, assumed = _measures(question)
@@ -126,8 +119,6 @@ def _counting_notes(asked: str, question: Question) -> Iterator[str]:
         yield "I count the units that were sold, not how many different products."
     if measure == "average" and {*question.groups, *(one.group for one in question.filters)} & GOODS:
         yield "Only the goods of that kind count, not what else is in the same order."
-    if measure in {"customers", "buyers"} and question.limit is not None and question.limit.bounds[0][0] in {"<", "<="}:
-        yield "Customers who never ordered are not counted here."
     if "shipped" in stated:
         yield "'shipped' is the status of orders that are on their way: those that were delivered since are not in it."
     if stated - {"processing"} and question.periods:
@@ -186,44 +177,20 @@ def _separate(question: Question) -> list[Question]:
 
 def _figure(question: Question, notes: tuple[str, ...]) -> Figure:
     [measure] = question.measures
-    kind, is_per_customer = MEASURES[measure].kind, question.groups == ("customer",) and question.is_per and question.top is None
-    if question.averages and kind == "mean":
+    if question.averages and MEASURES[measure].kind == "mean":
         question = replace(question, averages=False)
-    elif is_per_customer and kind == "sum" and not question.limit:  # "orders per customer" is an average; "revenue per month" is not
-        question, notes = replace(question, averages=True), (*notes, "This is the average over all customers who ordered.")
-    checks = (_ambiguities, _missing if question.limit is None else _limit_objections)
-    for objection in (objection for check in checks for objection in check(measure, question)):
+    for objection in (*_ambiguities(measure, question), *_missing(measure, question)):
         raise CannotAnswer(objection)
     inside = [_available(one, SIGNUP_DATES if measure == "signups" else ORDER_DATES) for one in question.periods]
-    periods, first = [one for one, _ in inside], inside[0][0] if inside else None
+    periods = [one for one, _ in inside]
     title, notes = question.title(measure), tuple(dict.fromkeys([*notes, *(note for _, note in inside if note)]))
-    if (question.limit is not None or question.averages) and len(periods) > 1:
-        raise CannotAnswer("I can do this for one period at a time. Which one shall it be?")
-    if question.limit is not None:
-        return Figure(title, limited_query(question.limit, _ENTITIES[measure], question, first, counts=True), notes)
-    if question.averages:
-        return Figure(title, average_query(measure, question, first, _parts_of(question, first)), notes)
-    if question.changes and question.groups:
-        return Figure(title, change_query(measure, question, *periods), notes)
     sql = " UNION ALL ".join(figure_query(measure, question, one, labelled=len(periods) > 1) for one in periods or [None])
     return Figure(title, f"{sql} ORDER BY 1" if len(periods) > 1 else sql, notes, question.changes)
 
 
-def _parts_of(question: Question, period: Period | None) -> int | None:
-    """Return the number of days, months and so on in a period, or None if the average is taken over customers."""
-    start, end = (period.start or ORDER_DATES[0], period.end or ORDER_DATES[1]) if period is not None else ORDER_DATES
-    [unit], months = question.groups, (end.year - start.year) * 12 + end.month - start.month
-    size = {"month": 1, "quarter": 3, "year": 12}.get(unit)
-    if unit in {"customer", "day"}:
-        return (end - start).days if unit == "day" else None
-    if size is None or start.day != 1 or end.day != 1 or months % size:
-        raise CannotAnswer(f"That time is not so many whole {unit}s. Do you want the average per day?")
-    return months // size
-
-
 def _ambiguities(name: str, question: Question) -> Iterator[str]:
     """Yield questions back if the figure could mean several things."""
-    measure, groups, judged = MEASURES[name], set(question.groups), question.judged
+    measure, judged = MEASURES[name], question.judged
     lost = {value for one in question.filters if one.group == "status" and not one.is_not for value in one.values}
     if judged in {"best", "worst", "strongest", "weakest", "poorest"} and (
         name in {"returns", "cancellations"} or question.filters_by("status")
@@ -233,26 +200,12 @@ def _ambiguities(name: str, question: Question) -> Iterator[str]:
         yield f"{measure.label} leaves out cancelled and returned orders, so there is none of them. Do you mean their revenue?"
     if measure.kind == "date" and (question.top is not None or question.changes or question.shares or question.periods):
         yield "I can give the date of the first or the last order, of all or by one grouping. Which of them?"
-    if question.changes and groups and (not measure.of or len(groups) > 1 or groups & TIMES):
-        yield "I can give the change of revenue, orders or units by one grouping, for example: revenue growth by country."
+    if question.changes and question.groups:
+        yield "I can give a change between two periods only in total. Do you want the figure by group for each of them?"
     if name in {"orders", "buyers"} and any(one.group == "category" and (len(one.values) > 1 or one.is_not) for one in question.filters):
         yield (
             "One order can have goods of several categories, so it is not clear which ones to count. "
             "Do you want one category at a time, all by category, or units sold?"
-        )
-
-
-def _limit_objections(name: str, question: Question) -> Iterator[str]:
-    """Yield a question back if it is not clear what the limit applies to."""
-    allowed = CUSTOMER_GROUPS | ({*TIMES, "channel", "coupon", "status"} if name == "orders" else set[str]())
-    is_plain = question.top is None and not (question.shares or question.changes or question.averages)
-    is_known = question.limit is not None and question.limit.measure in _LIMITS.get(name, ())
-    if question.limit is not None and not (
-        is_known and is_plain and not question.filters_by(*GOODS) and allowed.issuperset(question.groups)
-    ):
-        yield (
-            f"What has to be {question.limit.label} here? "
-            "I can count orders and customers by that, for example: orders over 500 euros in 2025; customers with more than 10 orders."
         )
 
 
@@ -272,10 +225,9 @@ def _missing(name: str, question: Question) -> Iterator[str]:
         )
     if question.groups == (_ENTITIES.get(name),):
         yield f"That would be one for each {question.groups[0]}. By which figure? I know {FIGURES}."
-    is_average = measure.kind == "sum" and len(groups) == 1 and groups & {*TIMES, "customer"} and question.is_per
-    if question.averages and not is_average:
-        yield "The average per what? For example: average order value in 2025, or average revenue per month in 2025."
-    if {"customer", "order"} & groups and question.top is None and not question.averages:
+    if question.averages:
+        yield "I know the average order value, units per order and the average list price, but no average of this. Which do you want?"
+    if {"customer", "order"} & groups and question.top is None:
         yield "There are thousands of those. Do you mean the top few, for example the top 10 customers by revenue?"
 
 
@@ -301,32 +253,13 @@ def _available(period: Period, data: tuple[dt.date, dt.date]) -> tuple[Period, s
 
 
 def _listing(question: Question, notes: tuple[str, ...]) -> Figure:
-    """List single orders, customers or products, or the values of a grouping, or count them."""
-    group, counts, limit = str(question.listed or question.counted), question.counted is not None, question.limit
-    is_plain = not question.groups and question.top is None and not (question.shares or question.changes or question.averages)
-    of_goods = question.filters_by(*GOODS) and (limit is not None or group == "order")
-    if not is_plain or len(question.periods) > 1 or of_goods:
-        raise _which_figure(question)
-    period, note = _available(question.periods[0], ORDER_DATES) if question.periods else (None, "")
-    notes = (*notes, note) if note else notes
-    name = f"Number of {GROUPS[group].plural}" if counts else GROUPS[group].plural.capitalize()
-    scope = "".join(f", {one.label}" for one in question.filters)
-    time = f", {question.periods[0].label}" if question.periods else ""
-    if group == "order" and not counts:
-        return Figure(f"{name}{f' of {limit.label}' if limit else ''}{scope}{time}", list_query("order", question, period), notes)
-    if group == "product" and limit is not None and limit.measure == "revenue" and not question.is_limit_of_sales:
-        if period is not None:
-            raise CannotAnswer(
-                "Prices are those of today. Do you mean the revenue of products? Then say so: products with revenue over 500 euros."
-            )
-        return Figure(f"{name}, list price {limit.label}{scope}", list_query("product", question, None, counts=counts), notes)
-    if limit is not None:
-        return Figure(f"{name} with {limit.label}{scope}{time}", limited_query(limit, group, question, period, counts=counts), notes)
-    of_customers = {one.group for one in question.filters} <= CUSTOMER_GROUPS
-    if group == "customer" and not counts and period is None and of_customers and not question.bought:
-        notes = (*notes, "Names are personal data, so customers are listed by their numbers.")
-        return Figure(f"{name}{scope}", list_query("customer", question, None), notes)
-    made = value_query(group, question, counts=counts) if period is None else None
+    """List or count the values of a grouping."""
+    group, counts = str(question.listed or question.counted), question.counted is not None
+    is_plain = not (question.groups or question.periods or question.shares or question.changes or question.averages)
+    if group in {"order", "customer"}:
+        raise CannotAnswer(f"I do not list single {GROUPS[group].plural}. Do you want their number, or the top few by a figure?")
+    made = value_query(group, question, counts=counts) if is_plain and question.top is None else None
     if made is None:
         raise _which_figure(question)
-    return Figure(f"{name}{scope}", made, notes)
+    name = f"Number of {GROUPS[group].plural}" if counts else GROUPS[group].plural.capitalize()
+    return Figure(f"{name}{''.join(f', {one.label}' for one in question.filters)}", made, notes)

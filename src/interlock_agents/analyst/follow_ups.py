@@ -46,7 +46,6 @@ def merged(previous: Question, now: Question) -> Question:
         refers=False,
         is_sum=now.is_sum,
         compares=now.compares or now.adds or previous.compares,
-        limit=now.limit or previous.limit,
         shares=now.shares or previous.shares,
         changes=now.changes or previous.changes,
     )
@@ -58,7 +57,7 @@ def merged(previous: Question, now: Question) -> Question:
     if now.has_figure and not is_filter:
         made = replace(made, measures=now.measures, listed=now.listed, counted=now.counted, bought=now.bought, joined=now.joined)
     if now.groups or now.top is not None:
-        made = replace(made, groups=now.groups or previous.groups, top=now.top, averages=now.averages, is_per=now.is_per)
+        made = replace(made, groups=now.groups or previous.groups, top=now.top, averages=now.averages)
     if now.top_of_previous is not None:
         top = now.top_of_previous or previous.top or 1
         made = replace(made, top=top, top_of_previous=None if previous.groups else top)

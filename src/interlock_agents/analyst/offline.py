@@ -232,7 +232,8 @@ class _Planner:
             is_bare = not (question.periods or question.groups) and (not question.filters or defined[0].lower().startswith("how"))
             follows = self._previous is not None and refers and is_clear
             return defined[1] if not is_figure and (is_bare or not question.has_figure) and not follows else None
-        if is_clear or question.counts or question.ranks_nothing or (refers and self._previous is not None):
+        has_number = any(word.isdigit() for word in question.unknown)
+        if is_clear or has_number or question.counts or question.ranks_nothing or (refers and self._previous is not None):
             return None
         is_bare = not (question.periods or question.groups or question.filters)
         return part if is_bare and (not question.has_figure or INTERROGATIVE.match(part)) else None

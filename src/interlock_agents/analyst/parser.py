@@ -21,7 +21,6 @@ _NOUNS = {"product": "products", "customer": "customers", "order": "orders"}
 _PLURALS = frozenset({*(group.plural for group in GROUPS.values()), "clients"})
 # "Most orders" are many orders, not one order that ranks first.
 _MOST = frozenset({"most", "least", "fewest", "most often", "least often", "most frequently"})
-_PER = frozenset({"per", "each", "every", "for each", "in each", "by each", "per each"})
 _SPENT = frozenset({"spend", "spends", "spent"})
 _MONEY = frozenset({"revenue", "net", "average", "price"})
 _COUNTS = frozenset({"orders", "customers", "buyers", "products"})
@@ -116,7 +115,7 @@ class _Parser:
                 self._made["top_of_previous"] = count or 0
                 return
             else:
-                self._used.difference_update(found)  # the question does not say of what
+                self._used.clear()  # the question does not say of what
                 return
         plural = not every
         if near:
@@ -140,7 +139,6 @@ class _Parser:
             following = at + 1
             while self._is(following, "group"):
                 self._used.update({at, following})
-                self._made["is_per"] = self._items[at].words in _PER
                 self._add("groups", self._items[following].value)
                 joined = following = following + 1
                 while self._is(joined, "word", "and", "by"):
@@ -154,7 +152,6 @@ class _Parser:
                 self._used.add(at)
         for at in self._find("every"):
             self._used.add(at)
-            self._made["is_per"] = True
             self._add("groups", self._items[at].value)
 
     def _parse_periods(self) -> None:
@@ -164,13 +161,10 @@ class _Parser:
         self._made["periods"] = combined(self._made["periods"])
 
     def _parse_filters(self) -> None:
-        """Parse values, also negated ones, and limits."""
+        """Parse values, also negated ones."""
         found: dict[tuple[str, bool], list[str]] = {}
         previous = ("", False)
         for at, item in enumerate(self._items):
-            if item.kind == "limit" and "limit" not in self._made:
-                self._made["limit"] = item.limit
-                self._used.add(at)
             if item.kind not in {*VALUES, "stated"}:
                 continue
             self._used.add(at)
@@ -213,23 +207,19 @@ class _Parser:
             if item.words == "orders" and self._is_listed(at):
                 self._made["listed"] = "order"
                 continue
-            # In "customers who spent more than 500 euros" the figure only belongs to the limit.
-            is_limited = at > 0 and self._is(at + 1, "limit") and item.value in {self._items[at + 1].value, "average"}
-            self._made["is_limit_of_sales"] = self._made.get("is_limit_of_sales", False) or is_limited
-            if not (item.words == "orders" and self._qualifies(at)) and not is_limited:
+            if not (item.words == "orders" and self._qualifies(at)):
                 self._add("measures", item.value)
             if _LOOSE.search(item.words) and item.value == "revenue":
                 self._notes.append("I read this as revenue, from which no costs are taken off.")
 
     def _is_listed(self, at: int) -> bool:
-        """Return whether single orders or customers are requested: 'list the customers in Paris', 'which orders were over 500 euros'."""
+        """Return whether single orders or customers are requested: 'list the customers in Paris', 'which orders were cancelled'."""
         first = self._words_at(0)
         is_asked = self._is(0, "word", "list", "which") and (first != "all" or "SHOW" in self._neutral) and first != "who"
         return is_asked and all(one.kind in VALUES for one in self._items[1:at]) and not self._made["groups"] and "top" not in self._made
 
     def _qualifies(self, at: int) -> bool:
         """Return whether a noun only describes another figure: 'revenue of cancelled orders', 'revenue from business customers'."""
-        is_spent = self._words_at(at + 1) in _SPENT and not self._is(at + 2, "limit")
         before = at - 1
         while before >= 0 and (
             self._items[before].kind in VALUES
@@ -238,7 +228,11 @@ class _Parser:
         ):
             before -= 1
         is_joined = self._is(before, "word", "and", "versus") or self._is(at + 1, "word", "and", "versus")
-        has_figure = is_spent or self._is(at + 1, "measure", "average") or any(one.kind == "measure" for one in self._items[:at])
+        has_figure = (
+            self._words_at(at + 1) in _SPENT
+            or self._is(at + 1, "measure", "average")
+            or any(one.kind == "measure" for one in self._items[:at])
+        )
         return has_figure and not is_joined
 
     def _parse_nouns(self) -> None:

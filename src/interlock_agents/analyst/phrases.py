@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from interlock_agents.analyst.limits import Limit, limit_at
 from interlock_agents.analyst.periods import NUMBERS, Period, join, open_ended, period_at
 from interlock_agents.analyst.vocabulary import IDIOMS, MISSPELLINGS, PHRASES
 
@@ -30,7 +29,6 @@ class Phrase:
     word_class: str
     words: str
     period: Period | None = None
-    limit: Limit | None = None
 
 
 def phrases_of(question: str, today: dt.date) -> tuple[list[Phrase], list[str]]:
@@ -62,17 +60,15 @@ def _words(text: str) -> list[str]:
 
 
 def _phrases(words: list[str], today: dt.date) -> list[Phrase]:
-    """Take a limit, a period or the longest known phrase at each word."""
+    """Take a period or the longest known phrase at each word."""
     found: list[Phrase] = []
     at = 0
     while at < len(words):
         known = next((n for n in range(min(_MAX_PHRASE, len(words) - at), 0, -1) if tuple(words[at : at + n]) in PHRASES), 0)
-        period, limit = period_at(words, at, today), limit_at(words, at)
-        used = limit[1] if limit is not None else period[1] if period is not None and period[1] >= known else known or 1
+        period = period_at(words, at, today)
+        used = period[1] if period is not None and period[1] >= known else known or 1
         text = " ".join(words[at : at + used])
-        if limit is not None:
-            found.append(Phrase("limit", limit[0].measure, "LIMIT", text, limit=limit[0]))
-        elif period is not None and period[1] >= known:
+        if period is not None and period[1] >= known:
             found.append(Phrase("period", period[0].label, "TIME", text, period[0]))
         elif known:
             found.append(Phrase(*PHRASES[tuple(words[at : at + used])], text))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from interlock_agents.analyst.limits import Limit
 from interlock_agents.analyst.periods import Period
 from interlock_agents.analyst.vocabulary import MEASURES, PHRASES
 
@@ -34,7 +33,6 @@ class Question:
     groups: tuple[str, ...] = ()
     filters: tuple[Filter, ...] = ()
     periods: tuple[Period, ...] = ()
-    limit: Limit | None = None
     top: int | None = None
     smallest_first: bool = False
     judged: str = ""
@@ -49,10 +47,6 @@ class Question:
     compares: bool = False
     is_sum: bool = False
     """Whether several values or periods are added up."""
-    is_limit_of_sales: bool = False
-    """Whether the limit applies to what was sold, not to a price."""
-    is_per: bool = False
-    """Whether the grouping is introduced by 'per' or 'each', which can mean an average."""
     adds: bool = False
     """Whether it is compared with the previous question."""
     top_of_previous: int | None = None
@@ -87,7 +81,7 @@ class Question:
     @property
     def narrows(self) -> bool:
         """Whether it has anything beside the figure."""
-        found = self.groups or self.filters or self.periods or self.limit or self.shares or self.changes
+        found = self.groups or self.filters or self.periods or self.shares or self.changes
         return bool(found) or self.top is not None or self.top_of_previous is not None
 
     @property
@@ -105,13 +99,8 @@ class Question:
 
     def title(self, measure: str) -> str:
         """Return a title for a query that mentions everything that was understood."""
-        first, grouped = MEASURES[measure].label, " and ".join(self.groups)
-        if self.averages:
-            parts = [f"{first}, average per {grouped}"]
-        else:
-            limit = f" with {self.limit.label}" if self.limit is not None else ""
-            change = ", change" if self.changes and self.groups else ""
-            parts = [f"{first}{limit}{change}{' and share of the total' if self.shares else ''}{f' by {grouped}' if grouped else ''}"]
+        grouped = f" by {' and '.join(self.groups)}" if self.groups else ""
+        parts = [f"{MEASURES[measure].label}{' and share of the total' if self.shares else ''}{grouped}"]
         if self.top is not None:
             parts.append(f"{'lowest' if self.smallest_first else 'highest'}{f' {self.top}' if self.top > 1 else ''}")
         parts += [one.label for one in self.filters]
@@ -125,5 +114,4 @@ class Question:
             *(f"by {one}" for one in self.groups),
             *(one.label for one in self.filters),
             *(one.label for one in self.periods),
-            *([self.limit.label] if self.limit is not None else []),
         ]

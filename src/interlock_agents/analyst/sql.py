@@ -1,27 +1,19 @@
-"""The SQL for a figure of the demo warehouse, with its groups, filters, periods and limits."""
+"""The SQL for a figure of the demo warehouse, with its groups, filters and periods."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
-from interlock_agents.analyst.limits import Limit
 from interlock_agents.analyst.periods import Period
 from interlock_agents.analyst.question import Filter, Question
 from interlock_agents.analyst.vocabulary import GROUPS, MEASURES, TIMES
 
-__all__ = ["CUSTOMER_GROUPS", "GOODS", "average_query", "change_query", "figure_query", "limited_query", "list_query", "value_query"]
+__all__ = ["CUSTOMER_GROUPS", "GOODS", "figure_query", "value_query"]
 
 GOODS = frozenset({"category", "product"})
 CUSTOMER_GROUPS = frozenset({"country", "city", "segment"})
 _VALUE_TABLES = {"products AS p": GOODS, "orders AS o": {"status", "channel", "coupon"}, "customers AS c": CUSTOMER_GROUPS}
-_FROM_CUSTOMERS, _FROM_PRODUCTS = "FROM customers AS c", "FROM products AS p"
-_LISTED = {
-    "order": "o.order_id, o.order_date, o.status, o.channel",
-    "customer": "c.customer_id, c.segment, c.country, c.city, c.signed_up",
-    "product": "p.name AS product, p.price AS price_eur",
-}
 
 
 def figure_query(name: str, question: Question, period: Period | None, *, labelled: bool) -> str:
@@ -46,40 +38,6 @@ def figure_query(name: str, question: Question, period: Period | None, *, labell
     return f"{made} GROUP BY {places} ORDER BY {places if by_group else _ranked(len(columns) + 1, question)}{_rows(question)}"
 
 
-def average_query(name: str, question: Question, period: Period | None, parts: int | None) -> str:
-    """Return the query for a measure divided by a number of days, months and so on, or by the customers who ordered."""
-    measure = MEASURES[name]
-    column = _with_suffix(measure.column, f"per_{question.groups[0]}")
-    among = "COUNT(DISTINCT o.customer_id)" if parts is None else str(parts)
-    return f"SELECT ROUND({measure.select()} / {among}, 2) AS {column} {_from(name, question, period)}"
-
-
-def change_query(name: str, question: Question, first: Period, last: Period) -> str:
-    """Return the query for a measure in two periods and its change in percent, by group."""
-    measure = MEASURES[name]
-    before, after = (measure.select(_during(name, one)) for one in (first, last))
-    names = [_with_suffix(measure.column, re.sub(r"\W+", "_", _sortable(one)).strip("_").lower()) for one in (first, last)]
-    change = f"ROUND(100 * ({after} - {before}) / NULLIF({before}, 0), 2) AS change_percent"
-    selected = [*_columns(name, question), f"{before} AS {names[0]}", f"{after} AS {names[1]}", change]
-    source = _from(name, question, None)
-    return f"SELECT {', '.join(selected)} {source} GROUP BY 1 ORDER BY {_ranked(len(selected), question)}{_rows(question)}"
-
-
-def limited_query(limit: Limit, entity: str, question: Question, period: Period | None, *, counts: bool) -> str:
-    """Return the query for the orders, customers and so on whose figure is within a limit, or for their number."""
-    measure = MEASURES[limit.measure]
-    whole = replace(question, groups=(*question.groups, entity), top=None, shares=False)
-    source, having = _from(limit.measure, whole, period), _within(measure.select(), limit)
-    if not counts:
-        [column] = _columns(limit.measure, replace(whole, groups=(entity,)))
-        return f"SELECT {column}, {measure.select()} AS {measure.column} {source} GROUP BY 1 HAVING {having} ORDER BY 2 DESC, 1"
-    columns, names = ", ".join(_columns(limit.measure, whole)), ", ".join(question.groups)
-    inner = f"SELECT {columns} {source} GROUP BY {_places(len(whole.groups))} HAVING {having}"
-    selected = [*question.groups, f"COUNT(*) AS {GROUPS[entity].plural}"]
-    grouped = f" GROUP BY {names} ORDER BY {names}" if names else ""
-    return f"SELECT {', '.join(selected)} FROM ({inner}) AS limited{grouped}"  # noqa: S608 - only words of the vocabulary
-
-
 def value_query(group: str, question: Question, *, counts: bool) -> str | None:
     """Return the query for the values of a grouping or their number, or None if the filters are not of the same table."""
     for table, own in _VALUE_TABLES.items():
@@ -89,21 +47,6 @@ def value_query(group: str, question: Question, *, counts: bool) -> str | None:
                 return f"SELECT COUNT(DISTINCT {column}) AS {GROUPS[group].plural} {source}"
             return f"SELECT DISTINCT {column} AS {group} {source} ORDER BY {group}"
     return None
-
-
-def list_query(entity: str, question: Question, period: Period | None, *, counts: bool = False) -> str:
-    """Return the query for single orders or customers, or for the products whose price is within a limit."""
-    columns, limit = _LISTED[entity], question.limit
-    filters = [_condition(one) for one in question.filters]
-    if entity == "customer":
-        return f"SELECT {columns} {_FROM_CUSTOMERS}{_where(filters)} ORDER BY 1"
-    if entity == "product":
-        source = _FROM_PRODUCTS + _where([_within("p.price", limit), *filters] if limit is not None else filters)
-        return f"SELECT COUNT(*) AS products {source}" if counts else f"SELECT {columns} {source} ORDER BY 2, 1"
-    revenue = MEASURES["revenue"]
-    having = f" HAVING {_within(MEASURES[limit.measure].select(), limit)} ORDER BY 5 DESC, 1" if limit is not None else " ORDER BY 2, 1"
-    source = _from("revenue", question, period)
-    return f"SELECT {columns}, {revenue.select()} AS {revenue.column} {source} GROUP BY {_places(4)}{having}"
 
 
 def _columns(name: str, question: Question) -> list[str]:
@@ -125,11 +68,6 @@ def _ranked(place: int, question: Question) -> str:
 
 def _rows(question: Question) -> str:
     return f" LIMIT {question.top}" if question.top is not None else ""
-
-
-def _with_suffix(column: str, suffix: str) -> str:
-    """Add a suffix to the name of a column, before its unit."""
-    return f"{column.removesuffix('_eur')}_{suffix}{'_eur' if column.endswith('_eur') else ''}"
 
 
 def _sortable(period: Period) -> str:
@@ -169,10 +107,6 @@ def _where(conditions: Iterable[str]) -> str:
 
 def _during(name: str, period: Period) -> str:
     return f"{_day(name)} >= DATE '{period.start}' AND {_day(name)} < DATE '{period.end}'"
-
-
-def _within(value: str, limit: Limit) -> str:
-    return " AND ".join(f"{value} {sign} {number:.10g}" for sign, number in limit.bounds)
 
 
 def _condition(one: Filter) -> str:
