@@ -69,20 +69,6 @@ _TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,299}", re.ASCII)
 _LABEL = re.compile(r"\w[\w €$%#&/().,:+-]{0,127}")
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _HEX = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
-_NAMES = {
-    "Columns": "'COLUMNS(...)'",
-    "Command": "a statement other than SELECT",
-    "Into": "'INTO'",
-    "Kwarg": "a named argument ('name => value')",
-    "Lambda": "a function of your own ('x -> ...')",
-    "Lateral": "'LATERAL'",
-    "Parameter": "a parameter ('@name')",
-    "Pivot": "'PIVOT' or 'UNPIVOT'",
-    "Placeholder": "a parameter ('?')",
-    "SessionParameter": "a system variable ('@@name')",
-    "TableSample": "'TABLESAMPLE'",
-    "Version": "'FOR SYSTEM_TIME'",
-}
 
 # Nodes with a text that is not a fixed word. `_IS_VALID` has their checks.
 _FREE_TEXT = frozenset({"Anonymous", "ByteString", "HexString", "Identifier", "JSONPathKey", "Literal", "RawString", "Var"})
@@ -362,13 +348,13 @@ def _name_of(node: exp.Expr) -> str:
         return f"the function '{_shown(str(node.name or node.this))}'"
     if isinstance(node, exp.Dot):
         return f"the function '{_shown(node.sql(dialect='bigquery', comments=False).partition('(')[0])}'"
-    if kind in _NAMES:
-        return _NAMES[kind]
+    if kind in allowlist.NAMES:
+        return allowlist.NAMES[kind]
     return f"the function '{node.sql_name()}'" if isinstance(node, exp.Func) else f"'{node.key.upper()}'"
 
 
 def _part(name: str, value: object) -> str:
-    return _NAMES.get(type(value).__name__) or f"'{name.strip('_').upper().replace('_', ' ')}'"
+    return allowlist.NAMES.get(type(value).__name__) or f"'{name.strip('_').upper().replace('_', ' ')}'"
 
 
 def _reason(error: ParseError) -> str:

@@ -14,6 +14,7 @@ from interlock.errors import (
     CapabilityError,
     QueryDenied,
     QueryTimeout,
+    SettingsInvalid,
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
@@ -26,7 +27,7 @@ from interlock_agents.analyst.warehouse.demo import DATASET, FORMAT, TABLES, Sch
 from interlock_agents.analyst.warehouse.translation import to_duckdb
 from interlock_agents.analyst.warehouse.validation import Sql, Tables, read_only
 
-__all__ = ["DuckWarehouse", "Warehouse", "described", "one_line", "timed_out"]
+__all__ = ["DuckWarehouse", "Warehouse", "described", "one_line", "open_warehouse", "timed_out"]
 
 # An interrupted query may take so many seconds to end before its process is killed.
 _GRACE_S = 0.5
@@ -39,6 +40,8 @@ _MAX_DESCRIBED = 40
 # In DuckDB's error messages about a file that exists but cannot be opened now.
 _UNREACHABLE = ("lock", "ermission denied", "open files")
 _PATH = re.compile(r"(?<![\w<])(?:[A-Za-z]:)?(?:[\\/][\w.+~@-]+){2,}[\\/]?")
+# A query gets this share of the tool's time limit, so that the tool can still report the timeout.
+_TIME_SHARE = 0.8
 _GONE: dict[str, Any] = {"failed": "gone"}
 
 
@@ -245,3 +248,19 @@ def _reason(answer: Mapping[str, Any]) -> str:
     """Return DuckDB's error message without paths."""
     message = str(answer.get("reason", "")).partition("\n\nLINE ")[0]
     return one_line(_PATH.sub("...", " ".join(message.split()))) if message.strip() else "the database gives no reason."
+
+
+def open_warehouse(name: str, *, folder: Path, timeout_s: float, max_bytes_billed: int) -> Warehouse:
+    """Open `demo`, `duckdb:PATH` or `bigquery:PROJECT.DATASET`."""
+    kind, _, rest = name.partition(":")
+    within = timeout_s * _TIME_SHARE
+    if name == "demo":
+        return DuckWarehouse(folder, timeout_s=within)
+    if kind == "duckdb" and rest:
+        return DuckWarehouse(folder, path=Path(rest).expanduser(), dataset="main", timeout_s=within)
+    project, _, dataset = rest.partition(".")
+    if kind == "bigquery" and project and dataset:
+        from interlock_agents.analyst.warehouse.bigquery import BigQueryWarehouse  # noqa: PLC0415 - an extra
+
+        return BigQueryWarehouse(project, dataset=dataset, max_bytes_billed=max_bytes_billed, timeout_s=within)
+    raise SettingsInvalid(f"Warehouse '{name}' is unknown. Use 'demo', 'duckdb:PATH' or 'bigquery:PROJECT.DATASET'.")
