@@ -35,16 +35,7 @@ def _pattern(kind: dict[str, str]) -> re.Pattern[str]:
 
 _COURTESIES = frozenset({"greeting", "thanks", "praise", "sorry"})
 _SEPARATOR = re.compile(r",? and |[,;] ?|[.!?]+ ", re.IGNORECASE)
-_OPENING = re.compile(
-    _filled(
-        r"^\s*(?:<hello><named>|thanks?(?: you)?(?: (?:a lot|so much|very much))?|ok(?:ay)?|great|perfect|cool|nice|(?:sorry|excuse me)"
-        r"|(?:and )?(?:one|another|a|last|quick|next|just one)(?: more| other| last| quick)?(?: question| thing)?)\s*[,.!;:-]+\s*(?=\S)"
-    ),
-    re.IGNORECASE,
-)
-_CLOSING = re.compile(
-    r"[,.!?\s]+(?:thanks?(?: you)?(?: (?:a lot|so much|very much|in advance))?|thx|cheers|please|pls|bye)[\s!.,]*$", re.IGNORECASE
-)
+_OPENING, _CLOSING = (re.compile(_filled(_TEXTS[name]), re.IGNORECASE) for name in ("opening", "closing"))
 _MAX_CHARACTERS = 200
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, cast
 
 from pydantic import JsonValue
@@ -111,8 +113,8 @@ class DuckWarehouse:
         }
         self._schema: Schema | None = TABLES if path is None else None
         self._slots = threading.BoundedSemaphore(at_once)
-        self._lock, self._building = threading.Lock(), threading.Lock()
-        self._idle: list[Child] = []
+        self._building = threading.Lock()
+        self._idle: SimpleQueue[Child] = SimpleQueue()
 
     @property
     def description(self) -> str:
@@ -139,15 +141,12 @@ class DuckWarehouse:
 
     def close(self) -> None:
         """End the idle processes."""
-        with self._lock:
-            idle = self._idle[:]
-            self._idle.clear()
-        for child in idle:
+        while (child := self._take_idle()) is not None:
             child.kill()
 
     def _known(self) -> Schema:
         if self._schema is None:
-            self._give_back(self._start())
+            self._idle.put(self._start())
         return cast("Schema", self._schema)
 
     def _run(self, text: str) -> dict[str, Any]:
@@ -160,23 +159,17 @@ class DuckWarehouse:
         """Send a query to a process. Kill the process if it did not answer in time or is out of memory."""
         answer = child.ask(text, within=self._timeout_s + _GRACE_S)
         if answer.get("failed") in {None, "timeout", "invalid", "denied"}:
-            self._give_back(child)
+            self._idle.put(child)
         else:
             child.kill()
         return answer
 
     def _take_idle(self) -> Child | None:
-        with self._lock:
-            while self._idle:
-                child = self._idle.pop()
-                if child.is_ours():
-                    return child
+        with suppress(Empty):
+            while not (child := self._idle.get_nowait()).is_ours():
                 child.kill()
+            return child
         return None
-
-    def _give_back(self, child: Child) -> None:
-        with self._lock:
-            self._idle.append(child)
 
     def _start(self) -> Child:
         """Start a process. Build the demo file if it is missing, and rebuild it if it has another format or is damaged."""
