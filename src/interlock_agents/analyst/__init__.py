@@ -1,4 +1,4 @@
-"""analyst: plans, runs tools in parallel, verifies, plans again where needed, streams the answer and summarises old messages."""
+"""analyst: plans, runs tools concurrently, verifies, plans again if needed, streams the answer and summarises old messages."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _ambiguities(name: str, question: Question) -> Iterator[str]:
     ):
         yield f"By '{judged}', do you mean the highest or the lowest figure? Please say which of them."
     if name in {"net", "margin"} and {"cancelled", "returned"} & lost:
-        yield f"{measure.label} leaves out cancelled and returned orders, so there is none of them. Do you mean their revenue?"
+        yield f"{measure.label} leaves out cancelled and returned orders, so it has no figure for them. Do you mean their revenue?"
     if measure.kind == "date" and (question.top is not None or question.changes or question.shares or question.periods):
         yield "I can give the date of the first or the last order, of all or by one grouping. Which of them?"
     if question.changes and question.groups:

@@ -97,6 +97,6 @@ def _with_ranges(phrases: Sequence[Phrase]) -> list[Phrase]:
             phrase = replace(phrase, period=joined)  # noqa: PLW2901 - the phrase with the words before it
         elif period is not None and period.start is not None and is_open and word.value in {"since", "after", "before", "to"}:
             del found[before[-1] :]
-            phrase = replace(phrase, period=open_ended(word.value, period))  # noqa: PLW2901 - likewise
+            phrase = replace(phrase, period=open_ended(word.value, period))  # noqa: PLW2901 - the phrase with the word before it
         found.append(phrase)
     return found

@@ -12,7 +12,7 @@ __all__ = ["Filter", "Question"]
 
 @dataclass(frozen=True)
 class Filter:
-    """Values of a grouping to keep, or to leave out. Of coupons '*' is any, and '' is none."""
+    """Values of a grouping to keep, or to leave out. Of coupons '*' means any, and '' means without one."""
 
     group: str
     values: tuple[str, ...]
