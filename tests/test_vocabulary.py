@@ -46,7 +46,7 @@ SCOPE = (
     "system.py",
 )
 AGENTS = SOURCE.parent / "interlock_agents"
-AGENT_SCOPE = ("sam", "gateway", "puntini")
+AGENT_SCOPE = ("sam", "analyst", "gateway", "puntini")
 LAYERS = ("contract", "capabilities", "engine", "runtime", "errors", *ADAPTERS)
 """Packages in which no two classes share a name."""
 

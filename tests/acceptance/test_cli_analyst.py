@@ -69,7 +69,7 @@ def own_tools(*names: str) -> dict[str, str]:
     }
 
 
-def test_a_person_sees_tools_with_their_time_a_table_in_columns_and_the_path(sit_down: Callable[..., Person]):
+def test_the_terminal_shows_tools_tables_and_the_path(sit_down: Callable[..., Person]):
     person = sit_down("run", "analyst", THREE)
     assert person.leave() == 0
     shown = "\n".join(person.lines)
@@ -81,14 +81,14 @@ def test_a_person_sees_tools_with_their_time_a_table_in_columns_and_the_path(sit
     assert all(len(line) <= 100 for line in person.lines)
 
 
-def test_a_narrow_terminal_is_read_as_well(sit_down: Callable[..., Person]):
+def test_output_fits_a_narrow_terminal(sit_down: Callable[..., Person]):
     person = sit_down("run", "analyst", "revenue by country in 2025", columns=24)
     assert person.leave() == 0
     assert "country     Germany\nrevenue     4,292,597.22\n(EUR)\n\ncountry     France" in "\n".join(person.lines)
     assert all(len(line) <= 24 for line in person.lines)
 
 
-def test_another_plan_is_told_in_words(sit_down: Callable[..., Person]):
+def test_a_new_plan_is_shown(sit_down: Callable[..., Person]):
     person = sit_down("chat", "analyst")
     person.wait_for("\x1b[?2004h")
     person.type("What does the handbook say about attrition?\r")
@@ -107,7 +107,7 @@ def test_another_plan_is_told_in_words(sit_down: Callable[..., Person]):
     assert "planning_retry" not in person.seen
 
 
-def test_the_answer_is_seen_before_the_model_has_finished(sit_down: Callable[..., Person], tmp_path: Path):
+def test_the_answer_is_streamed(sit_down: Callable[..., Person], tmp_path: Path):
     (tmp_path / "helping.py").write_text(MODULE)
     person = sit_down("run", "analyst", "Tell me.", "--grants", "helping:grants")
     person.wait_for("The first half,")
@@ -117,7 +117,7 @@ def test_the_answer_is_seen_before_the_model_has_finished(sit_down: Callable[...
     assert person.lines[-6:] == ["The first half, and", "a   b", "─────", "x   1", "the end.", "ingress > planner > generator > summarizer"]
 
 
-def test_ctrl_c_ends_a_turn_whose_tool_hangs_and_the_session_goes_on(sit_down: Callable[..., Person], tmp_path: Path):
+def test_ctrl_c_ends_a_turn_and_the_session_continues(sit_down: Callable[..., Person], tmp_path: Path):
     (tmp_path / "helping.py").write_text(MODULE)
     person = sit_down("chat", "analyst", **own_tools("hang"), INTERLOCK_TOOL_SECONDS="100")
     person.wait_for("\x1b[?2004h")
@@ -138,7 +138,7 @@ def test_ctrl_c_ends_a_turn_whose_tool_hangs_and_the_session_goes_on(sit_down: C
     assert "Traceback" not in person.seen
 
 
-def test_what_a_tool_says_controls_neither_terminal_nor_pipe(sit_down: Callable[..., Person], interlock: Command, tmp_path: Path):
+def test_tool_output_cannot_control_the_terminal(sit_down: Callable[..., Person], interlock: Command, tmp_path: Path):
     (tmp_path / "helping.py").write_text(MODULE)
     person = sit_down("run", "analyst", "use hostile", **own_tools("hostile"))
     assert person.leave() == 0
@@ -148,13 +148,13 @@ def test_what_a_tool_says_controls_neither_terminal_nor_pipe(sit_down: Callable[
         assert [part for part in ("\x1b]0;owned", "\x07", "\x1b[31mred", "\u202e") if part in seen] == []
 
 
-def test_a_pipe_gets_the_answer_as_it_is(interlock: Command):
+def test_a_pipe_gets_the_plain_answer(interlock: Command):
     ran = interlock("run", "analyst", "revenue by country in 2025")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("Revenue by country, 2025:\n\n| country | revenue (EUR) |\n| --- | ---: |\n| Germany | 4,292,597.22 |\n")
 
 
-def test_a_session_is_gone_on_with_by_the_next_command(interlock: Command):
+def test_the_next_command_continues_the_session(interlock: Command):
     interlock("run", "analyst", "How many orders were placed in 2025?", "--session", "mine")
     ran = interlock("run", "analyst", "And in 2024?", "--session", "mine", "--json")
     result = json.loads(ran.stdout)
@@ -165,7 +165,7 @@ def test_a_session_is_gone_on_with_by_the_next_command(interlock: Command):
 
 
 @pytest.mark.parametrize("arguments", [["agents"], ["show", "analyst"]], ids=" ".join)
-def test_what_describes_the_analyst_fits_on_100_columns(sit_down: Callable[..., Person], arguments: list[str]):
+def test_the_description_fits_100_columns(sit_down: Callable[..., Person], arguments: list[str]):
     person = sit_down(*arguments)
     assert person.leave() == 0
     assert "analyst" in person.seen
@@ -183,7 +183,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
 
 
-async def test_the_doctor_changes_nothing_in_stores_that_are_there(interlock: Command, tmp_path: Path):
+async def test_the_doctor_does_not_change_existing_stores(interlock: Command, tmp_path: Path):
     interlock("run", "analyst", "How many orders were placed in 2025?", "--session", "mine")
     before = contents(tmp_path / "data")
     assert before.keys() == {"sessions.sqlite", "warehouse.duckdb"}
@@ -193,7 +193,7 @@ async def test_the_doctor_changes_nothing_in_stores_that_are_there(interlock: Co
     assert contents(tmp_path / "data") == before
 
 
-async def test_the_doctor_counts_sessions_that_are_not_in_the_file_yet(tmp_path: Path):
+async def test_the_doctor_counts_sessions_in_the_write_ahead_log(tmp_path: Path):
     with contextlib.closing(sqlite3.connect(tmp_path / "sessions.sqlite")) as connection:  # open, as in a program that runs
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE checkpoints (thread_id TEXT)")
@@ -203,7 +203,7 @@ async def test_the_doctor_counts_sessions_that_are_not_in_the_file_yet(tmp_path:
     assert found["checkpoints"].found.endswith("has 2 sessions")
 
 
-async def test_the_doctor_finds_stores_that_are_not_there_yet_and_leaves_it_so(tmp_path: Path):
+async def test_the_doctor_does_not_create_stores(tmp_path: Path):
     found = await look(tmp_path / "data")
     for what in ("checkpoints", "warehouse"):
         assert found[what].state == "ok"
@@ -212,7 +212,7 @@ async def test_the_doctor_finds_stores_that_are_not_there_yet_and_leaves_it_so(t
     assert not (tmp_path / "data").exists()
 
 
-async def test_the_doctor_leaves_a_damaged_demo_warehouse_to_whoever_needs_it(tmp_path: Path):
+async def test_the_doctor_does_not_rebuild_a_damaged_demo_warehouse(tmp_path: Path):
     (tmp_path / "warehouse.duckdb").write_bytes(b"nothing of the kind")
     found = (await look(tmp_path))["warehouse"]
     assert (found.state, "damaged" in found.found) == ("ok", True)
@@ -232,7 +232,7 @@ async def test_the_doctor_leaves_a_damaged_demo_warehouse_to_whoever_needs_it(tm
         ("warehouse", "nonsense", "is unknown"),
     ],
 )
-async def test_the_doctor_names_what_is_broken_once(tmp_path: Path, name: str, value: str, says: str):
+async def test_the_doctor_reports_a_problem_once(tmp_path: Path, name: str, value: str, says: str):
     (tmp_path / "some.file").write_text(MODULE)
     found = await look(tmp_path / "data", **{name: value.format(here=tmp_path)})
     (broken,) = [check for check in found.values() if check.state == "broken"]

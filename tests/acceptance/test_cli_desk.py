@@ -8,7 +8,7 @@ from collections.abc import Callable
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_chat_goes_on_after_a_person_was_asked_for(interlock: Command):
+def test_a_chat_continues_after_a_request_for_a_person(interlock: Command):
     ran = interlock("chat", "desk", "--session", "s", stdin=b"Can I talk to a person?\nhow much is the steel desk lamp dimmable?\n")
     assert ran.returncode == 0, ran.stderr
     assert "This question is for a colleague. Answer with: interlock run desk --session s --answer 'your answer'" in ran.stdout
@@ -17,7 +17,7 @@ def test_a_chat_goes_on_after_a_person_was_asked_for(interlock: Command):
     assert "No colleague has answered yet" in ran.stderr
 
 
-def test_a_colleague_answers_beside_the_chat(interlock: Command):
+def test_a_colleague_answers_from_another_terminal(interlock: Command):
     interlock("run", "desk", "Can I talk to a person?", "--session", "s")
     answered = interlock("run", "desk", "--answer", "I call you at five.", "--session", "s")
     assert "A colleague says: I call you at five." in answered.stdout

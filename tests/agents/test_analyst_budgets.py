@@ -111,7 +111,7 @@ async def test_steps(engine: EngineName, folder: Path, session: str, steps: int,
         assert result.output == "Much [call-1].\n\nNot found:\n- search(zzqx): It found nothing."
 
 
-async def test_a_refusal_is_said_also_where_no_step_is_left(engine: EngineName, folder: Path, session: str):
+async def test_a_refusal_is_answered_with_the_last_step(engine: EngineName, folder: Path, session: str):
     result = await spend(engine, folder, session, talk(), "First.", max_steps=3, analyst_denied=("Two",))
     exceeded(result, "max_steps", "summarizer")
     assert result.output.startswith("I cannot help with this")
@@ -124,7 +124,7 @@ async def test_model_calls(engine: EngineName, folder: Path, session: str, calls
     assert result.output is None if calls < 2 else result.output.startswith("Found so far:\ncalculate: ")
 
 
-async def test_nothing_found_is_not_found_so_far(engine: EngineName, folder: Path, session: str):
+async def test_a_partial_answer_lists_only_useful_results(engine: EngineName, folder: Path, session: str):
     result = await spend(engine, folder, session, wants(search("zzqx"), add("1 / 0")), max_model_calls=1)
     exceeded(result, "max_model_calls", "planner")
     assert result.output is None
@@ -134,14 +134,14 @@ ANSWER = [f"word{number} " for number in range(2000)]
 
 
 @pytest.mark.parametrize(("limit", "most"), [("max_output_bytes", 5000), ("max_tokens", 1000)])
-async def test_what_was_said_before_it_was_too_much_is_kept(engine: EngineName, folder: Path, session: str, limit: str, most: int):
+async def test_the_streamed_part_of_an_answer_is_kept(engine: EngineName, folder: Path, session: str, limit: str, most: int):
     result = await spend(engine, folder, session, talk(), list(ANSWER), **{limit: most})
     exceeded(result, limit, "generator")
     assert "".join(ANSWER).startswith(result.output)
     assert 2000 < len(result.output) < 6000
 
 
-async def test_tokens_that_a_model_says_it_took_count(engine: EngineName, folder: Path, session: str):
+async def test_reported_tokens_are_charged(engine: EngineName, folder: Path, session: str):
     result = await spend(engine, folder, session, model=Counted(), max_tokens=500)
     exceeded(result, "max_tokens", "planner")
     model = Counted()
@@ -150,7 +150,7 @@ async def test_tokens_that_a_model_says_it_took_count(engine: EngineName, folder
     assert (model.calls, result.output) == (["planner", "generator"], "It is so.")
 
 
-async def test_ten_megabytes_of_answer_are_too_much(engine: EngineName, folder: Path, session: str):
+async def test_an_answer_of_ten_megabytes_exceeds_the_budget(engine: EngineName, folder: Path, session: str):
     result = await spend(engine, folder, session, talk(), ["x" * 1_000_000] * 10)
     assert result.error is not None
     assert result.error.code in {"budget_exceeded", "model_output_invalid"}
@@ -176,7 +176,7 @@ async def test_time_with_a_tool_that_hangs(engine: EngineName, folder: Path, ses
 
 @pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize("node", ["planner", "generator"])
-async def test_a_model_that_is_late_is_a_timeout(engine: EngineName, folder: Path, session: str, node: str):
+async def test_a_slow_model_is_a_timeout(engine: EngineName, folder: Path, session: str, node: str):
     model = Counted(hangs=node)
     result = await spend(engine, folder, session, model=model, max_call_seconds=ENOUGH)
     assert result.error is not None
@@ -192,7 +192,7 @@ async def test_plans(engine: EngineName, folder: Path, session: str, retries: in
     assert model.calls == ["planner"] * (retries + 1) + ["generator"]
 
 
-async def test_every_call_of_a_model_is_counted(engine: EngineName, folder: Path, session: str):
+async def test_every_model_call_is_counted(engine: EngineName, folder: Path, session: str):
     model = Counted(wants(search("zzqx")), wants(add("20 + 1")), talk())
     first = await take(engine, folder, "One.", session=session, grants={Model: model}, analyst_window=2)
     assert (model.calls, first.state["tokens_used"]) == (["planner", "planner", "generator"], 2 * 1001 + 10005)
@@ -202,7 +202,7 @@ async def test_every_call_of_a_model_is_counted(engine: EngineName, folder: Path
     assert second.metadata["tokens_used"] == second.state["tokens_used"]
 
 
-async def test_tokens_that_a_model_does_not_count_are_guessed(engine: EngineName, folder: Path, session: str):
+async def test_unreported_tokens_are_estimated(engine: EngineName, folder: Path, session: str):
     short = await take(engine, folder, "One.", talk(), "First.", session=session)
     long = await take(engine, folder, "One.", talk(), "First." * 1000, session=next(SESSIONS))
     replanned = await take(engine, folder, "One.", wants(search("zzqx")), talk(), "First.", session=next(SESSIONS))
@@ -214,7 +214,7 @@ async def test_tokens_that_a_model_does_not_count_are_guessed(engine: EngineName
 # summarizer
 
 
-async def test_a_summary_replaces_what_it_is_of_and_reaches_later_prompts(engine: EngineName, folder: Path, session: str):
+async def test_a_summary_replaces_old_messages_in_later_prompts(engine: EngineName, folder: Path, session: str):
     model = ScriptedModel(talk(), "A1.", talk(), "A2.", talk(), "A3.", {"summary": "They asked Q1 and Q2."}, talk(), "A4.")
     async with app(engine, folder, grants={Model: model}, analyst_window=4) as running:
         results = [await running.run("analyst", f"Q{number}.", session=session) for number in range(1, 5)]
@@ -236,7 +236,7 @@ async def test_a_summary_replaces_what_it_is_of_and_reaches_later_prompts(engine
     "failure",
     [ModelUnavailable(), ModelTimeout(), ModelRefused(), ModelOutputInvalid(), RuntimeError("odd"), {"summary": ""}, "no JSON", {"s": 1}],
 )
-async def test_a_summarizer_that_fails_still_delivers_the_answer(engine: EngineName, folder: Path, session: str, failure: Any):
+async def test_a_failed_summarizer_does_not_lose_the_answer(engine: EngineName, folder: Path, session: str, failure: Any):
     replies = (talk(), "A1.", talk(), "A2.", failure, talk(), "A3.", {"summary": "In short."})
     async with app(engine, folder, *replies, analyst_window=2) as running:
         results = [await running.run("analyst", f"Q{number}.", session=session) for number in range(1, 4)]
@@ -250,9 +250,7 @@ async def test_a_summarizer_that_fails_still_delivers_the_answer(engine: EngineN
 @pytest.mark.parametrize(
     "limits", [{"max_model_calls": 2}, {"max_call_seconds": ENOUGH}, {"max_turn_seconds": ENOUGH}, {"max_tokens": 11_020}]
 )
-async def test_a_summarizer_that_goes_over_a_budget_still_delivers_the_answer(
-    engine: EngineName, folder: Path, session: str, limits: dict[str, Any]
-):
+async def test_a_summarizer_over_budget_does_not_lose_the_answer(engine: EngineName, folder: Path, session: str, limits: dict[str, Any]):
     model = Counted(hangs="" if "max_tokens" in limits else "summarizer")
     await take(engine, folder, "Q1.", talk(), "A1.", session=session)
     async with app(engine, folder, grants={Model: model}, analyst_window=2, **limits) as running:

@@ -35,11 +35,11 @@ WORDS = {
 
 
 @pytest.mark.parametrize("question", WORDS)
-def test_a_chart_is_asked_for_in_words_that_are_no_part_of_the_figure(question: str):
+def test_the_request_for_a_chart_is_removed_from_the_question(question: str):
     assert (chart_wanted(question), without_chart(question)) == WORDS[question]
 
 
-def test_time_is_a_line_and_everything_else_is_bars():
+def test_time_is_drawn_as_a_line_and_other_groupings_as_bars():
     bars, line = chart_of(BY_CHANNEL), chart_of(BY_MONTH)
     assert bars is not None
     assert line is not None
@@ -63,7 +63,7 @@ NOT_DRAWN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("result", NOT_DRAWN.values(), ids=NOT_DRAWN)
-def test_what_has_not_one_grouping_is_not_drawn(result: Any):
+def test_only_a_result_with_one_grouping_is_drawn(result: Any):
     assert chart_of(result) is None
 
 
@@ -71,7 +71,7 @@ VALUES = st.lists(st.one_of(st.integers(-(10**9), 10**9), st.floats(-1e9, 1e9)),
 
 
 @given(VALUES, st.sampled_from(["bars", "line"]), st.text(max_size=30))
-def test_a_picture_is_well_formed_and_its_lengths_are_those_of_the_figures(values: list[float], kind: Any, title: str):
+def test_an_svg_is_well_formed_and_true_to_scale(values: list[float], kind: Any, title: str):
     chart = chart_of({"columns": ["a<b", "orders"], "rows": [[f"{at}&<x>\x00", value] for at, value in enumerate(values)]}, kind)
     assert chart is not None
     assert len(text_of(chart).splitlines()) <= 63
@@ -91,7 +91,7 @@ def test_a_picture_is_well_formed_and_its_lengths_are_those_of_the_figures(value
         assert all(heights[one] >= heights[after] - 0.2 for one, after in pairwise(ordered))
 
 
-async def test_a_chart_is_drawn_in_the_question_and_after_it(engine: EngineName, tmp_path: Path):
+async def test_a_chart_can_be_requested_with_or_after_the_question(engine: EngineName, tmp_path: Path):
     async with app(engine, tmp_path, tool_seconds=60.0) as running:
         early = await running.run("analyst", "draw it", session="s")
         asked = await running.run("analyst", "orders by channel in 2025 as a chart", session="s")
@@ -108,7 +108,7 @@ async def test_a_chart_is_drawn_in_the_question_and_after_it(engine: EngineName,
     assert "23,219" in single.output
 
 
-def test_the_commands_save_a_picture_and_overwrite_nothing(tmp_path: Path):
+def test_the_commands_save_an_svg_and_overwrite_nothing(tmp_path: Path):
     script = Path(sys.executable).with_name("interlock")
     environment = {"INTERLOCK_ENGINE": "direct", "INTERLOCK_DATA_DIR": str(tmp_path / "data")}
 

@@ -82,7 +82,7 @@ async def test_everyday_questions_get_the_judged_answer(shop: Path, subtests: An
 
 
 @pytest.mark.parametrize("at", range(0, len(CORPUS), 60))
-async def test_both_engines_say_the_same(engine: EngineName, shop: Path, at: int):
+async def test_both_engines_answer_the_same(engine: EngineName, shop: Path, at: int):
     one = CORPUS[at]
     async with app(engine, shop, tool_seconds=60.0, checkpoint_url="memory:") as running:
         result = await reply_to(running, one, "both")

@@ -32,7 +32,7 @@ FORMS = (
 ENDINGS = {"success", "model_output_invalid", "model_cut_off", "model_unavailable", "model_timeout", "budget_exceeded"}
 
 
-async def test_questions_to_a_real_model_all_end_typed(tmp_path: Path):
+async def test_turns_with_a_real_model_end_in_an_answer_or_a_typed_error(tmp_path: Path):
     asked = share(crossed(FORMS, SUBJECTS), of=8)
     async with (
         local_model(AnalystRules(), max_tokens=32) as model,

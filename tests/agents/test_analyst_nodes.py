@@ -178,7 +178,7 @@ def test_only_a_trim_drops_messages_and_only_the_oldest(before: list[Message], n
 
 
 @given(st.lists(SAID, max_size=6), st.lists(SAID, max_size=6), st.lists(ANY, max_size=6))
-def test_a_mark_is_behind_exactly_the_messages_that_it_was_put_behind(kept: list[Message], new: list[Message], other: list[Message]):
+def test_a_mark_detects_changed_messages(kept: list[Message], new: list[Message], other: list[Message]):
     mark = marked(tuple(kept))
     assert came_after((*kept, *new), mark) == tuple(new)
     forged = appended(tuple(kept), tuple(other))
@@ -189,7 +189,7 @@ def test_a_mark_is_behind_exactly_the_messages_that_it_was_put_behind(kept: list
 # ingress
 
 
-async def test_ingress_lets_in_what_a_user_says_and_finds_out_what_may_be_done():
+async def test_ingress_accepts_a_question_and_loads_the_permissions():
     users = Users(tools=("search",))
     admitted = await enter(Human(content=" Hello "), Human(content="there\n"), users=users)
     assert (admitted.question, admitted.owner, admitted.safety_check) == ("Hello \nthere", "ada", True)
@@ -201,25 +201,25 @@ async def test_ingress_lets_in_what_a_user_says_and_finds_out_what_may_be_done()
     assert (admitted.tool_outputs, admitted.scratchpad, admitted.retry_count, admitted.phase) == ((), Scratchpad(), 0, "plan")
 
 
-async def test_ingress_keeps_why_a_question_is_refused():
+async def test_ingress_records_the_reason_of_a_refusal():
     admitted = await enter(Human(content="Evil."), users=Users(allowed=False, tools=()))
     assert (admitted.safety_check, admitted.user_context.refusal, admitted.user_context.tools) == (False, "it is not allowed", ())
 
 
-async def test_ingress_goes_on_with_a_session_of_the_users_own():
+async def test_ingress_continues_a_session_of_the_same_user():
     history = (Human(content="One."), Ai(content="First."))
     admitted = await enter(*history, Human(content="Two."), owner="ada", seen=marked(history), start=5.0)
     assert (admitted.question, admitted.start_time) == ("Two.", 5.0)
 
 
 @pytest.mark.parametrize("user", ["", " ", "../x", "a/b", "a b", "a\n", "é", "a\0", "*", "x" * 129, "x" * 100_000, "a:b", "\uff21", "a;b"])
-async def test_ingress_refuses_a_user_who_cannot_be_named(user: str):
+async def test_ingress_refuses_an_invalid_user_id(user: str):
     with pytest.raises(InputSchema):
         await enter(Human(content="Hi."), user=user)
 
 
 @pytest.mark.parametrize("user", ["a", "ada.l@example.org", "A-z_09+x", "x" * 128])
-async def test_ingress_takes_a_user_who_can_be_named(user: str):
+async def test_ingress_accepts_a_valid_user_id(user: str):
     assert (await enter(Human(content="Hi."), user=user)).owner == user
 
 
@@ -239,7 +239,7 @@ HISTORY = (Human(content="One."), Ai(content="First."))
         (Trim(keep=0), Human(content="One.")),
     ],
 )
-async def test_ingress_refuses_what_is_not_a_users(messages: tuple[Message, ...]):
+async def test_ingress_refuses_messages_of_other_roles(messages: tuple[Message, ...]):
     with pytest.raises(InputSchema):
         await enter(*messages)
 
@@ -255,13 +255,13 @@ async def test_ingress_refuses_what_is_not_a_users(messages: tuple[Message, ...]
         (*HISTORY, Ai(content="And more."), Human(content="Two.")),
     ],
 )
-async def test_ingress_refuses_a_conversation_that_was_tampered_with(messages: tuple[Message, ...]):
+async def test_ingress_refuses_a_changed_conversation(messages: tuple[Message, ...]):
     with pytest.raises(InputSchema):
         await enter(*messages, owner="ada", seen=marked(HISTORY))
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t\u2003\u00a0"])
-async def test_ingress_refuses_a_message_that_says_nothing(text: str):
+async def test_ingress_refuses_an_empty_message(text: str):
     with pytest.raises(InputEmpty):
         await enter(Human(content=text), Human(content=text))
     with pytest.raises(InputEmpty):
@@ -271,20 +271,20 @@ async def test_ingress_refuses_a_message_that_says_nothing(text: str):
 # planner
 
 
-async def test_planner_asks_no_model_for_a_refusal():
+async def test_planner_calls_no_model_for_a_refusal():
     model = ScriptedModel(wants(call("search", query="x")))
     assert await plan_for(model, context=REFUSED) == Simple(plan="Refuse: it is not allowed.")
     assert model.messages == []
 
 
-async def test_planner_asks_no_model_for_a_plan_too_many():
+async def test_planner_calls_no_model_after_the_last_retry():
     model = ScriptedModel(wants(call("search", query="x")))
     assert isinstance(await plan_for(model, retries=2), Complex)
     made = await plan_for(model, retries=3, pad=Scratchpad(failures=(Failure(call=PlannedCall(id="a", tool="b", args={}), reason="c"),)))
     assert (type(made), made.ask, made.tokens_used, len(model.messages)) == (Simple, "", 0, 1)
 
 
-async def test_planner_hands_over_what_there_is_to_know():
+async def test_planner_passes_the_context_to_the_model():
     pad = Scratchpad(
         failures=(Failure(call=PlannedCall(id="a", tool="search", args={"query": "x"}), reason="Nothing."),), hint="Other words."
     )
@@ -302,14 +302,14 @@ async def test_planner_hands_over_what_there_is_to_know():
     assert made.tokens_used > 100  # it is guessed by what was said to the model and by it
 
 
-async def test_planner_puts_a_question_back():
+async def test_planner_asks_back():
     made = await plan_for(ScriptedModel(talk(ask=" Which year? ")))
     assert (type(made), made.ask) == (Simple, "Which year?")
     made = await plan_for(ScriptedModel({**wants(call("search", query="x")), "ask": "Which year?"}))
     assert (type(made), made.ask) == (Simple, "Which year?")
 
 
-async def test_planner_wants_tools_and_gives_each_call_an_id():
+async def test_planner_gives_each_call_an_id():
     plan = wants(call("search", query="x"), call("search", query="{{a.count}}", id="b"), call("calculate", id="b"))
     pad = Scratchpad(failures=(Failure(call=PlannedCall(id="call-1", tool="search", args={}), reason=""),))
     made = await plan_for(ScriptedModel(plan), retries=1, pad=pad)
@@ -342,7 +342,7 @@ async def test_planner_wants_tools_and_gives_each_call_an_id():
         "null",
     ],
 )
-async def test_planner_refuses_a_plan_that_is_none(said: Any):
+async def test_planner_refuses_an_invalid_plan(said: Any):
     with pytest.raises(ModelOutputInvalid):
         await plan_for(ScriptedModel(said))
 
@@ -354,7 +354,7 @@ def planned(tool: str = "search", *, id: str = "a", **args: Any) -> PlannedCall:
     return normalised([WantedCall(id=id, tool=tool, args=args)])[0]
 
 
-async def test_tool_router_keeps_the_calls_that_can_be_made():
+async def test_tool_router_keeps_valid_calls():
     calls = (planned(query="churn"), planned("calculate", id="b", expression="{{a.count}} + 1"))
     selected = await tool_router(calls, (), CONTEXT, Scratchpad())
     assert (selected.tool_calls, selected.tool_outputs) == (calls, ())
@@ -378,7 +378,7 @@ async def test_tool_router_keeps_the_calls_that_can_be_made():
         (planned("calculate", expression=["{{nobody}}", {"x": "{{a}}"}]), "tool_input_invalid"),
     ],
 )
-async def test_tool_router_makes_an_error_result_of_a_call_that_cannot_be_made(refused: PlannedCall, code: str):
+async def test_tool_router_turns_an_invalid_call_into_an_error_result(refused: PlannedCall, code: str):
     pad = Scratchpad(failures=(Failure(call=planned(query="tried", id="before"), reason="Nothing."),))
     good = planned(query="churn", id="good")
     selected = await tool_router((refused, good), (), CONTEXT, pad)
@@ -389,7 +389,7 @@ async def test_tool_router_makes_an_error_result_of_a_call_that_cannot_be_made(r
     assert len(output.error) < 700
 
 
-async def test_tool_router_refuses_a_ring_and_what_hangs_on_it_and_nothing_else():
+async def test_tool_router_refuses_a_cycle_and_its_dependents_only():
     calls = normalised(
         [
             WantedCall(id="a", tool="search", args={"query": "{{b}}"}),
@@ -418,7 +418,7 @@ async def test_the_same_call_twice_in_one_plan_is_made_once():
     assert [one.code for one in selected.tool_outputs] == ["tool_failed"]
 
 
-async def test_the_order_of_arguments_makes_no_other_call():
+async def test_the_order_of_arguments_does_not_matter():
     two = Tool(name="two", description="", parameters={})
     calls = (planned("two", id="a", x=1, y=[{"p": 1, "q": 2}]), planned("two", id="b", y=[{"q": 2, "p": 1}], x=1))
     assert list(refusals(calls, [two], [])) == ["b"]
@@ -438,12 +438,12 @@ async def test_the_order_of_arguments_makes_no_other_call():
         {"required": 7},
     ],
 )
-def test_a_schema_of_a_server_that_is_none_is_for_the_tool_to_check(schema: dict[str, Any]):
+def test_an_invalid_schema_of_a_server_is_left_to_the_tool(schema: dict[str, Any]):
     assert refusals([planned(query="x")], [Tool(name="search", description="", parameters=schema)], []) == {}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what fetches
-def test_nothing_is_fetched_that_a_servers_schema_points_to(tmp_path: Path):
+def test_references_in_a_servers_schema_are_not_fetched(tmp_path: Path):
     (tmp_path / "schema.json").write_text('{"required": ["fetched"]}')
     schema: dict[str, Any] = {"$ref": (tmp_path / "schema.json").as_uri()}
     assert refusals([planned(query="x")], [Tool(name="search", description="", parameters=schema)], []) == {}
@@ -465,7 +465,7 @@ WANTED = st.lists(st.builds(WantedCall, id=IDS, tool=st.sampled_from(["search", 
 
 
 @given(WANTED, st.lists(st.sampled_from(["a", "call-1", "call-2"]), max_size=3))
-def test_every_call_gets_an_id_of_its_own_and_references_stay(wanted: list[WantedCall], taken: list[str]):
+def test_every_call_gets_a_unique_id_and_keeps_its_references(wanted: list[WantedCall], taken: list[str]):
     calls = normalised(wanted, taken)
     ids = [one.id for one in calls]
     assert len(set(ids)) == len(ids) == len(wanted)
@@ -481,7 +481,7 @@ def test_every_call_gets_an_id_of_its_own_and_references_stay(wanted: list[Wante
 
 
 @given(WANTED, st.lists(st.builds(PlannedCall, id=st.just("t"), tool=st.just("search"), args=ARGS), max_size=3))
-def test_whatever_is_planned_is_refused_or_can_be_made_in_some_order(wanted: list[WantedCall], tried: list[PlannedCall]):
+def test_any_plan_is_refused_or_can_be_ordered(wanted: list[WantedCall], tried: list[PlannedCall]):
     calls = normalised(wanted)
     refused = refusals(calls, [SEARCH, SUM], tried)
     assert all(isinstance(error, ToolError) for error in refused.values())
@@ -494,7 +494,7 @@ def test_whatever_is_planned_is_refused_or_can_be_made_in_some_order(wanted: lis
 
 
 @given(ARGS, st.dictionaries(st.sampled_from("abc"), JSON, max_size=3))
-def test_filling_in_results_fails_in_one_way_only(args: dict[str, Any], results: dict[str, Any]):
+def test_filling_in_results_raises_only_tool_input_invalid(args: dict[str, Any], results: dict[str, Any]):
     outputs = {name: ToolOutput(id=name, tool="t", args={}, result=result) for name, result in results.items()}
     try:
         made = filled(args, outputs)
@@ -503,7 +503,7 @@ def test_filling_in_results_fails_in_one_way_only(args: dict[str, Any], results:
     assert made.keys() == args.keys()
 
 
-def test_references_are_filled_in_whole_or_inside_a_text():
+def test_references_are_replaced_alone_and_inside_a_text():
     outputs = {"a": ToolOutput(id="a", tool="t", args={}, result={"rows": [[7, "x"]], "note": "n"})}
     args: dict[str, Any] = {"whole": "{{a.rows.0}}", "text": "{{ a.rows.0.0 }} + {{a.note}}", "in": [{"k": " {{a.rows.0.1}} "}], "n": 1}
     assert filled(args, outputs) == {"whole": [7, "x"], "text": "7 + n", "in": [{"k": "x"}], "n": 1}
@@ -512,14 +512,14 @@ def test_references_are_filled_in_whole_or_inside_a_text():
 @pytest.mark.parametrize(
     "reference", ["a.rows.9", "a.rows.-1", "a.nothing", "a.note.x", "a.rows.0.0.0", "b", f"a.rows.{'9' * 5000}", "a.rows.x"]
 )
-def test_a_reference_to_what_is_not_there_is_a_wrong_argument(reference: str):
+def test_a_reference_to_a_missing_value_is_invalid(reference: str):
     outputs = {"a": ToolOutput(id="a", tool="t", args={}, result={"rows": [[7]], "note": "n"})}
     with pytest.raises(ToolInputInvalid) as raised:
         filled({"x": f"{{{{{reference}}}}}"}, outputs)
     assert len(raised.value.message) < 500
 
 
-def test_references_cannot_blow_up_the_arguments():
+def test_the_size_of_filled_arguments_is_limited():
     outputs = {"a": ToolOutput(id="a", tool="t", args={}, result="x" * 200_000)}
     assert len(str(filled({"x": "{{a}}{{a}}"}, outputs))) > 400_000
     huge: tuple[dict[str, Any], ...] = ({"x": "{{a}}" * 5000}, {"x": ["{{a}}"] * 5000})
@@ -531,7 +531,7 @@ def test_references_cannot_blow_up_the_arguments():
 # tool_executor
 
 
-async def test_tool_executor_runs_calls_side_by_side_and_keeps_their_order():
+async def test_tool_executor_runs_calls_concurrently_and_keeps_their_order():
     gateway = Gateway(wanted=3)
     calls = tuple(planned(id=name, query=name) for name in "abc")
     made = await tool_executor(calls, (FAILED,), tools=gateway)
@@ -540,7 +540,7 @@ async def test_tool_executor_runs_calls_side_by_side_and_keeps_their_order():
     assert [request.args for request in gateway.asked] == [{"query": "a"}, {"query": "b"}, {"query": "c"}]
 
 
-async def test_tool_executor_waits_for_what_a_call_needs_wherever_it_stands():
+async def test_tool_executor_waits_for_dependencies_in_any_order():
     gateway = Gateway()
     calls = (
         planned("calculate", id="b", expression="{{a.rows.0.0}} * {{c.rows.0.0}}"),
@@ -554,7 +554,7 @@ async def test_tool_executor_waits_for_what_a_call_needs_wherever_it_stands():
 
 
 @pytest.mark.parametrize("said", [ToolDenied("No."), ToolResult(tool="search", error="Broken.", code="tool_failed")])
-async def test_tool_executor_gives_up_what_needs_a_call_that_failed_and_nothing_else(said: ToolResult | Exception):
+async def test_tool_executor_skips_only_dependents_of_a_failed_call(said: ToolResult | Exception):
     gateway = Gateway(says={"search": said})
     calls = (
         planned(id="a", query="x"),
@@ -569,16 +569,16 @@ async def test_tool_executor_gives_up_what_needs_a_call_that_failed_and_nothing_
     assert "'a'" in str(made.tool_outputs[1].error)
 
 
-async def test_tool_executor_makes_an_error_of_a_reference_that_leads_nowhere():
+async def test_tool_executor_reports_a_reference_to_a_missing_value():
     made = await tool_executor((planned(id="a", query="x"), planned(id="b", query="{{a.rows.5}}")), (), tools=Gateway())
     assert [one.code for one in made.tool_outputs] == [None, "tool_input_invalid"]
 
 
-async def test_tool_executor_has_nothing_to_do_where_every_call_was_refused():
+async def test_tool_executor_accepts_no_calls():
     assert (await tool_executor((), (FAILED,), tools=Gateway())).tool_outputs == (FAILED,)
 
 
-async def test_tool_executor_ends_every_call_when_the_budget_is_over():
+async def test_tool_executor_cancels_every_call_when_the_budget_is_exceeded():
     gateway = Gateway(wanted=2, says={"search": BudgetExceeded("Over.")})
     calls = (planned(id="a", query="x"), planned(id="b", query="{{a}}"), planned("calculate", id="c", expression="1"))
     with pytest.raises(BudgetExceeded):
@@ -618,7 +618,7 @@ RESULTS: list[tuple[Any, bool]] = [
 
 
 @pytest.mark.parametrize(("result", "empty"), RESULTS)
-async def test_verifier_tells_nothing_from_a_zero(result: Any, empty: bool):  # noqa: FBT001 - of the table
+async def test_verifier_distinguishes_an_empty_result_from_zero(result: Any, empty: bool):  # noqa: FBT001 - of the table
     output = ToolOutput(id="a", tool="t", args={}, result=result)
     assert is_useful(output) is not empty
     told = Told()
@@ -627,7 +627,7 @@ async def test_verifier_tells_nothing_from_a_zero(result: Any, empty: bool):  # 
     assert len(told.events) == int(empty)
 
 
-async def test_verifier_is_content_with_one_useful_output_and_remembers_the_others():
+async def test_verifier_accepts_one_useful_output_for_a_part():
     told = Told()
     old = Scratchpad(failures=(Failure(call=planned(query="old"), reason="Nothing."),), hint="Other words.")
     made = await verifier((FOUND, EMPTY, FAILED), (), old, 1, CONTEXT, progress=told)
@@ -642,7 +642,7 @@ async def test_verifier_is_content_with_one_useful_output_and_remembers_the_othe
 @pytest.mark.parametrize(
     ("outputs", "why", "word"), [((EMPTY, FAILED), "empty", "Nothing was found"), ((FAILED,), "error", "Calls failed")]
 )
-async def test_verifier_asks_for_another_plan_and_says_what_to_change(outputs: tuple[ToolOutput, ...], why: str, word: str):
+async def test_verifier_requests_another_plan_with_a_hint(outputs: tuple[ToolOutput, ...], why: str, word: str):
     told = Told()
     old = Scratchpad(failures=(Failure(call=planned(query="old"), reason="Nothing."),))
     made = await verifier(outputs, (), old, 1, CONTEXT, progress=told)
@@ -653,7 +653,7 @@ async def test_verifier_asks_for_another_plan_and_says_what_to_change(outputs: t
     assert told.events == [("planning_retry", {"status": "planning_retry", "retry": 2, "reason": why})]
 
 
-async def test_verifier_announces_no_retry_that_there_will_not_be():
+async def test_verifier_emits_no_retry_after_the_last_one():
     told = Told()
     made = await verifier((EMPTY,), (), Scratchpad(), 2, CONTEXT, progress=told)
     assert isinstance(made, Lacking)
@@ -666,7 +666,7 @@ PARTS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, m
 
 
 @given(PARTS, st.lists(st.sampled_from("abcd"), max_size=3, unique=True))
-async def test_a_question_is_answered_only_where_each_of_its_parts_is(found: list[tuple[str, bool]], declared: list[str]):
+async def test_every_part_of_a_question_needs_a_result(found: list[tuple[str, bool]], declared: list[str]):
     outputs = tuple(
         ToolOutput(id=f"{at}", tool="search", args={"query": str(at)}, result={"count": int(good), "rows": [1] if good else []}, part=part)
         for at, (part, good) in enumerate(found)
@@ -678,7 +678,7 @@ async def test_a_question_is_answered_only_where_each_of_its_parts_is(found: lis
         assert not any(f": {part}." in made.scratchpad.hint for part in answered)
 
 
-async def test_a_part_that_was_found_is_kept_while_the_other_is_planned_again():
+async def test_results_are_kept_while_another_part_is_planned_again():
     plan = {**wants(search("churn", part="churn"), search("zzqx", part="tea")), "parts": ["churn", "tea"]}
     first = await plan_for(ScriptedModel(plan))
     assert first.parts == ("churn", "tea")
@@ -700,7 +700,7 @@ async def test_a_part_that_was_found_is_kept_while_the_other_is_planned_again():
     assert ended.scratchpad.failures == ()
 
 
-async def test_a_call_may_need_what_an_earlier_plan_found():
+async def test_a_call_can_reference_a_result_of_an_earlier_plan():
     calls = (PlannedCall(id="b", tool="calculate", args={"expression": "{{a.count}} + 1"}, after=("a",)),)
     kept = ToolOutput(id="a", tool="search", args={"query": "x"}, result={"count": 1})
     selected = await tool_router(calls, (kept,), CONTEXT, Scratchpad())
@@ -710,7 +710,7 @@ async def test_a_call_may_need_what_an_earlier_plan_found():
     assert [one.id for one in executed.tool_outputs] == ["a", "b"]
 
 
-async def test_a_part_that_the_plan_names_and_no_call_serves_is_planned_again():
+async def test_a_part_without_a_call_is_planned_again():
     made = await plan_for(ScriptedModel({**wants(search("churn", part="churn")), "parts": ["churn", "tea"]}))
     found = ToolOutput(id="call-1", tool="search", args={"query": "churn"}, result={"count": 1}, part="churn")
     assert isinstance(await verifier((found,), made.parts, Scratchpad(), 0, CONTEXT, progress=Told()), Lacking)
@@ -719,7 +719,7 @@ async def test_a_part_that_the_plan_names_and_no_call_serves_is_planned_again():
 # generator
 
 
-async def test_generator_asks_no_model_for_a_refusal_or_a_question_back():
+async def test_generator_calls_no_model_for_a_refusal_or_a_question_back():
     model = ScriptedModel("Gladly.")
     refused = await answer(model, context=REFUSED)
     assert refused.messages == (Ai(content="I cannot help with this: it is not allowed."),)
@@ -728,7 +728,7 @@ async def test_generator_asks_no_model_for_a_refusal_or_a_question_back():
     assert model.messages == []
 
 
-async def test_generator_answers_from_what_is_useful_and_says_what_it_used():
+async def test_generator_answers_from_useful_outputs_and_lists_them():
     model = ScriptedModel(["Churn ", "is [call-1]", " and [nobody] [call-2]."])
     made = await answer(model, FOUND, EMPTY, FAILED)
     assert made.messages == (Ai(content="Churn is [call-1] and [nobody] [call-2]."),)
@@ -743,7 +743,7 @@ async def test_generator_answers_from_what_is_useful_and_says_what_it_used():
     assert (await answer(ScriptedModel("Churn."))).used == ()
 
 
-async def test_generator_says_what_was_not_found_whatever_the_model_says():
+async def test_generator_always_lists_what_was_not_found():
     failures = (
         Failure(call=planned(query="zzqx"), reason="It found nothing."),
         Failure(call=planned(query="zzqx", id="b"), reason="It found nothing."),
@@ -759,19 +759,19 @@ async def test_generator_says_what_was_not_found_whatever_the_model_says():
 
 
 @pytest.mark.parametrize("said", [[], [""], [" ", "\n"], [Chunk(usage=Usage(input_tokens=1))]])
-async def test_generator_refuses_an_answer_that_says_nothing(said: Any):
+async def test_generator_refuses_an_empty_answer(said: Any):
     with pytest.raises(ModelOutputInvalid):
         await answer(ScriptedModel(said))
 
 
-async def test_generator_counts_tokens_by_what_the_model_says_else_by_a_guess():
+async def test_generator_counts_reported_or_estimated_tokens():
     told = await answer(ScriptedModel(["Yes", Chunk(text=".", usage=Usage(input_tokens=40, output_tokens=2))]))
     assert told.tokens_used == 42
     guessed = await answer(ScriptedModel("Yes."))
     assert guessed.tokens_used > 100
 
 
-async def test_generator_hands_on_a_bounded_part_of_a_large_output():
+async def test_generator_limits_the_size_of_an_output_in_the_prompt():
     rows: list[Any] = [["x" * 1000]] * 300
     large = ToolOutput(id="a", tool="t", args={}, result={"rows": rows})
     model = ScriptedModel("Much [a].")
@@ -788,13 +788,13 @@ def history(turns: int) -> tuple[Message, ...]:
     return tuple(one for turn in range(turns) for one in (Human(content=f"q{turn}"), Ai(content=f"a{turn}")))
 
 
-async def test_summarizer_leaves_a_short_history_alone():
+async def test_summarizer_keeps_a_short_history():
     model = ScriptedModel({"summary": "s"})
     assert await summarizer(history(2), "", CONTEXT, model=model) == Untrimmed(seen=marked(history(2)))
     assert model.messages == []
 
 
-async def test_summarizer_folds_the_oldest_into_the_summary():
+async def test_summarizer_moves_the_oldest_messages_into_the_summary():
     model = ScriptedModel({"summary": "Both."})
     made = await summarizer(history(3), "Before.", CONTEXT, model=model)
     assert isinstance(made, Summarised)
@@ -809,7 +809,7 @@ async def test_summarizer_folds_the_oldest_into_the_summary():
 
 
 @pytest.mark.parametrize("window", [-3, 0, 1, 2, 3])
-async def test_summarizer_never_drops_the_answer_however_small_the_window(window: int):
+async def test_summarizer_keeps_the_answer_with_any_window(window: int):
     made = await summarizer(history(2), "", UserContext(window=window), model=ScriptedModel({"summary": "s"}))
     assert isinstance(made, Summarised)
     assert appended(history(2), made.messages)[-1] == Ai(content="a1")
@@ -828,7 +828,7 @@ async def test_summarizer_never_drops_the_answer_however_small_the_window(window
         "",
     ],
 )
-async def test_summarizer_keeps_everything_where_it_cannot_summarise(said: Any):
+async def test_summarizer_keeps_all_messages_if_it_fails(said: Any):
     assert await summarizer(history(9), "Before.", CONTEXT, model=ScriptedModel(said)) == Untrimmed(seen=marked(history(9)))
 
 

@@ -1,4 +1,4 @@
-"""The rules that stand in for the analyst's model: what they make of questions, whether the figures are right, and how they give up."""
+"""The offline rules of the analyst: the calls they plan, the figures, and questions that they cannot answer."""
 
 from __future__ import annotations
 
@@ -118,6 +118,7 @@ QUESTIONS: dict[str, list[tuple[str, Any]]] = {
     "How many business customers?": figure("Customers, business"),
     "How many orders came by the app?": figure("Orders, app"),
     "How many orders last month?": figure("Orders, December 2025"),
+    "orders from May 2025 on": figure("Orders, since May 2025"),
     "How many orders in Berlin?": figure("Orders, Berlin"),
     "revenue by country and category": figure("Revenue by country and category"),
     "asdf qwer": find("asdf qwer"),
@@ -151,7 +152,7 @@ QUESTIONS: dict[str, list[tuple[str, Any]]] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_becomes_the_calls_that_answer_it(question: str):
+def test_a_question_is_planned_as_the_calls_that_answer_it(question: str):
     assert planned(question) == QUESTIONS[question]
 
 
@@ -159,6 +160,9 @@ UNCLEAR = {
     "How many orders in Portugal in 2025?": "portugal",
     "How many orders may we expect?": "expect",
     "How many orders since March?": "since",
+    "How many orders until March?": "mean together",
+    "revenue from 2025 to 2024": "'2024'",
+    "orders from May on": "'since'",
     "How many orders over 100?": "'100'",
     "How many orders over 1.000 euros?": "'1.000'",
     "How many orders over 100 dollars?": "euros",
@@ -175,7 +179,7 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("question", UNCLEAR)
-def test_what_cannot_be_read_is_asked_about_and_not_answered_with_another_figure(question: str):
+def test_a_question_that_is_not_understood_is_asked_back_not_answered(question: str):
     [(kind, said)] = planned(question)
     assert kind == "ask"
     assert UNCLEAR[question] in said
@@ -193,11 +197,11 @@ def test_what_cannot_be_read_is_asked_about_and_not_answered_with_another_figure
         (["How many orders in 2025?", "How many customers in Spain?"], "how about Italy", figure("Customers, Italy")),
     ],
 )
-def test_a_question_that_follows_up_is_read_in_the_light_of_what_came_before(earlier: list[str], question: str, expected: Any):
+def test_a_follow_up_is_completed_from_the_previous_question(earlier: list[str], question: str, expected: Any):
     assert planned(question, *earlier) == expected
 
 
-def test_a_follow_up_that_cannot_be_read_repeats_no_earlier_figure():
+def test_a_follow_up_that_is_not_understood_does_not_repeat_the_previous_figure():
     [(kind, said)] = planned("And in Portugal?", "How many orders in 2025?")
     assert (kind, "'portugal'" in said) == ("ask", True)
     assert planned("Now what is churn?", "How many orders in 2025?") == find("churn")
@@ -205,13 +209,13 @@ def test_a_follow_up_that_cannot_be_read_repeats_no_earlier_figure():
     assert (kind, said.startswith("Which figure")) == ("ask", True)
 
 
-def test_nothing_is_called_that_is_not_offered():
+def test_only_offered_tools_are_called():
     for question in QUESTIONS:
         assert plan(question, tools=[]).tool_calls == []
         assert {one.tool for one in plan(question, tools=TOOLS[1:2]).tool_calls} <= {"search"}
 
 
-def test_other_words_are_never_the_same_words():
+def test_a_new_plan_never_repeats_a_search():
     failures: list[dict[str, Any]] = [{"part": "a", "tool": "search", "args": {"query": "our attrition in sales"}, "reason": "Nothing."}]
     for _ in range(10):
         made = plan("What is our attrition?", failures=failures)
@@ -224,7 +228,7 @@ def test_other_words_are_never_the_same_words():
     assert plan("x", failures=[{"tool": "bq_query", "args": {"sql": "x"}, "reason": "No."}]).next_step == "generate"
 
 
-# the figures
+# The figures.
 
 
 @dataclass(frozen=True)
@@ -411,7 +415,7 @@ def told(output: str) -> Any:
     return [[number(cell) for cell in line.strip("| ").split(" | ")] for line in lines[2:]]
 
 
-async def test_the_figures_agree_with_the_tables_counted_by_hand(engine: EngineName, folder: Path, shop_path: Path):
+async def test_the_figures_equal_figures_counted_from_the_tables(engine: EngineName, folder: Path, shop_path: Path):
     answers: dict[str, Any] = {}
     async with app(engine, folder, tool_seconds=60.0) as running:
         for position, question in enumerate(FIGURES):
@@ -433,7 +437,7 @@ async def test_the_figures_agree_with_the_tables_counted_by_hand(engine: EngineN
         assert len(rows) > 1
 
 
-async def test_a_part_of_a_figure_is_calculated_from_it(engine: EngineName, folder: Path, shop_path: Path):
+async def test_a_percentage_of_a_figure_is_calculated(engine: EngineName, folder: Path, shop_path: Path):
     async with app(engine, folder, tool_seconds=60.0) as running:
         result = await running.run("analyst", "what is 12.5% of the revenue in 2025?", session=f"part-{engine}")
     total = revenue(opened(shop_path).where(lambda line: line.date.year == 2025))
@@ -443,7 +447,7 @@ async def test_a_part_of_a_figure_is_calculated_from_it(engine: EngineName, fold
     assert result.metadata["used"] == ["call-1", "call-2"]
 
 
-async def test_figures_of_a_time_without_any_are_said_to_be_missing(engine: EngineName, folder: Path):
+async def test_a_period_without_data_is_reported(engine: EngineName, folder: Path):
     async with app(engine, folder, tool_seconds=60.0) as running:
         for question in ("How many orders in 2019?", "What was the revenue in 2019?", "Revenue this year"):
             none = await running.run("analyst", question, session=f"none-{engine}")
@@ -457,7 +461,7 @@ async def test_figures_of_a_time_without_any_are_said_to_be_missing(engine: Engi
         assert len(told(chosen.output)) == 10
 
 
-# how they give up
+# Questions without an answer.
 
 HARD = [
     "a" + " " * 31_000 + "b",
@@ -484,7 +488,7 @@ HARD = [
 
 
 @pytest.mark.parametrize("question", HARD, ids=lambda question: f"{question[:12]!r} {len(question)}")
-def test_no_question_takes_long_to_read(question: str):
+def test_no_question_takes_long_to_plan(question: str):
     began = time.process_time()
     made = plan(question, *[question[:2000]] * 10)
     RULES.reply([Message(role="user", text=json.dumps({"question": question}))], ())
@@ -502,7 +506,7 @@ TEXT = st.one_of(WORDS, st.text(st.characters(exclude_categories=["Cs"]), max_si
 
 @settings(max_examples=300)
 @given(TEXT, st.lists(TEXT, max_size=3))
-def test_any_text_is_planned_for(question: str, earlier: list[str]):
+def test_any_text_gets_a_valid_plan(question: str, earlier: list[str]):
     made = plan(question, *earlier)
     assert (made.next_step == "tool_use") == bool(made.tool_calls)
     assert not (made.ask and made.tool_calls)
@@ -538,7 +542,7 @@ def test_any_text_is_planned_for(question: str, earlier: list[str]):
     ),
     st.booleans(),
 )
-def test_anything_that_was_found_is_said(question: str, outputs: list[Any], failed: bool):  # noqa: FBT001 - of hypothesis
+def test_every_tool_output_is_in_the_answer(question: str, outputs: list[Any], failed: bool):  # noqa: FBT001 - of hypothesis
     payload: dict[str, Any] = {"question": question, "outputs": outputs}
     if failed:
         payload["failures"] = [{"tool": "search", "args": {"query": "x"}, "reason": "No."}]
@@ -550,13 +554,13 @@ def test_anything_that_was_found_is_said(question: str, outputs: list[Any], fail
 
 @settings(max_examples=100)
 @given(st.text(max_size=30), st.lists(st.tuples(st.sampled_from(["human", "ai"]), st.text(max_size=300)), min_size=1, max_size=20))
-def test_any_conversation_is_summarised_within_bounds(before: str, conversation: list[tuple[str, str]]):
+def test_a_summary_has_a_limited_length(before: str, conversation: list[tuple[str, str]]):
     payload = {"summary": before, "conversation": [{"role": role, "text": text} for role, text in conversation]}
     made = RULES.decide([Message(role="user", text=json.dumps(payload))], Summary)
     assert 0 < len(made.summary) <= 2000
 
 
-async def test_nonsense_and_attacks_end_in_an_honest_answer(engine: EngineName, folder: Path):
+async def test_nonsense_and_attacks_get_an_honest_answer(engine: EngineName, folder: Path):
     honest = (
         "I could not find this out",
         "I could not find a page of the shop's handbook",

@@ -25,7 +25,7 @@ async def is_refused(text: str) -> bool:
 
 
 @given(POLITE, st.one_of(ACTS, DATA), st.sampled_from(["", ".", "!", " now", " please", "; thanks"]))
-async def test_what_is_asked_to_be_done_or_given_away_is_refused_however_politely(before: str, request: str, behind: str):
+async def test_requests_for_changes_and_secrets_are_refused(before: str, request: str, behind: str):
     assert await is_refused(before + request + behind)
 
 
@@ -47,5 +47,5 @@ async def test_what_is_asked_to_be_done_or_given_away_is_refused_however_politel
         "revenue by category, and orders by category",
     ],
 )
-async def test_a_question_about_it_is_a_question(question: str):
+async def test_a_question_about_a_forbidden_act_is_allowed(question: str):
     assert not await is_refused(question)

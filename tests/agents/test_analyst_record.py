@@ -59,9 +59,7 @@ def forget(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("replies", TURNS.values(), ids=TURNS)
-async def test_a_turn_of_a_session_is_repeated_on_the_other_engine_without_the_world(
-    engine: EngineName, tmp_path: Path, replies: tuple[Scripted, ...]
-):
+async def test_a_recorded_turn_is_replayed_on_the_other_engine(engine: EngineName, tmp_path: Path, replies: tuple[Scripted, ...]):
     await take(engine, tmp_path, "One.", talk(), "First.")
     events: list[Event] = []
     async with app(engine, tmp_path, *replies, **SETTINGS) as running:
@@ -80,7 +78,7 @@ async def test_a_turn_of_a_session_is_repeated_on_the_other_engine_without_the_w
 @pytest.mark.parametrize(
     "text", ["Hello!", "What is net revenue; what is 17.5 * 24; what is 2 + 3?", "What does the handbook say about attrition?"]
 )
-async def test_a_turn_without_a_model_is_repeated_too(engine: EngineName, tmp_path: Path, text: str):
+async def test_an_offline_turn_is_replayed(engine: EngineName, tmp_path: Path, text: str):
     for number in range(2):
         before = await recorded(engine, tmp_path, text, name=str(number))
         assert before.error is None
@@ -91,7 +89,7 @@ async def test_a_turn_without_a_model_is_repeated_too(engine: EngineName, tmp_pa
         assert len(said(replay.result)) == 2 * number + 2
 
 
-async def test_calls_that_ended_in_another_order_than_they_began_end_so_again(engine: EngineName, tmp_path: Path):
+async def test_concurrent_calls_are_replayed_in_the_recorded_order(engine: EngineName, tmp_path: Path):
     plan = wants(call("slow", text="x", id="a"), add(id="b"), call("slow", text="y", id="c"), add("2 + 2", id="d"))
     events: list[Event] = []
     async with app(engine, tmp_path, plan, "Done [a].", **tools(slow="takes_a_while")) as running:
@@ -110,7 +108,7 @@ async def test_a_secret_of_a_tool_is_not_in_the_record(engine: EngineName, tmp_p
     assert (await nowhere(OTHER[engine], tmp_path).replay(tmp_path / "record")).differences == ()
 
 
-async def test_a_turn_whose_store_was_down_is_repeated_with_its_error(engine: EngineName, tmp_path: Path):
+async def test_an_error_of_the_store_is_replayed(engine: EngineName, tmp_path: Path):
     (tmp_path / "text").write_text("not a folder")
     (tmp_path / "folder").mkdir()
     urls = [f"sqlite:{tmp_path}/text/a.sqlite", f"sqlite:{tmp_path}/folder", f"postgresql://u:hunter2@/x?host={tmp_path}"]
@@ -151,7 +149,7 @@ async def resumed(engine: EngineName, folder: Path, path: Path, *replies: Script
         return await running.resume(path)
 
 
-async def test_a_turn_that_stopped_anywhere_goes_on_and_is_saved_once(engine: EngineName, tmp_path: Path):
+async def test_a_turn_stopped_at_any_point_is_resumed_and_saved_once(engine: EngineName, tmp_path: Path):
     replies = TURNS["tools at once"]
     await take(engine, tmp_path, "One.", talk(), "First.")
     keep(tmp_path, "before")
@@ -179,7 +177,7 @@ async def test_a_turn_that_stopped_anywhere_goes_on_and_is_saved_once(engine: En
     assert said(last) == [*said(whole), "Three.", "Third."]
 
 
-async def test_a_turn_whose_session_has_moved_on_is_a_conflict_and_changes_nothing(engine: EngineName, tmp_path: Path):
+async def test_resuming_a_turn_of_a_changed_session_is_a_conflict(engine: EngineName, tmp_path: Path):
     await take(engine, tmp_path, "One.", talk(), "First.")
     keep(tmp_path, "before")
     await recorded(engine, tmp_path, "Two.", talk(), "Second.", name="whole")
@@ -200,7 +198,7 @@ async def test_a_turn_whose_session_has_moved_on_is_a_conflict_and_changes_nothi
         assert (await nowhere(engine, tmp_path).replay(path)).differences == ()
 
 
-async def test_a_turn_that_is_on_record_to_have_been_saved_is_not_saved_again(engine: EngineName, tmp_path: Path):
+async def test_a_turn_recorded_as_saved_is_not_saved_again(engine: EngineName, tmp_path: Path):
     await recorded(engine, tmp_path, "One.", talk(), "First.", name="whole")
     await take(engine, tmp_path, "Two.", talk(), "Second.")
     ids = await versions(tmp_path)
@@ -237,7 +235,7 @@ CRASH = """
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_a_process_that_dies_at_the_save_is_gone_on_with_by_another(engine: EngineName, tmp_path: Path, moment: str):
+async def test_another_process_resumes_a_turn_that_died_while_saving(engine: EngineName, tmp_path: Path, moment: str):
     await take(engine, tmp_path, "One.", talk(), "First.")
     command = [sys.executable, "-c", textwrap.dedent(CRASH), engine, str(tmp_path), moment, json.dumps([talk(), "Second."])]
     died = subprocess.run(command, check=False, capture_output=True, timeout=60)  # noqa: ASYNC221 - nothing else runs

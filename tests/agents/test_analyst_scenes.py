@@ -30,7 +30,7 @@ async def test_a_secret_in_a_tools_output_is_not_stored(engine: EngineName, tmp_
     assert KEY not in str(rows)
 
 
-async def test_a_conversation_can_change_engines_and_goes_on_counting(folder: Path):
+async def test_a_conversation_can_change_engines(folder: Path):
     first = await take("direct", folder, "How many orders were placed in 2025?", session="both")
     second = await take("langgraph", folder, "And in 2024?", session="both")
     third = await take("direct", folder, "What did I ask so far?", session="both")

@@ -107,7 +107,7 @@ def pairs(*texts: str) -> list[str]:
 # After a restart
 
 
-async def test_a_conversation_goes_on_after_a_restart_on_either_engine(url: str, engine: EngineName, tmp_path: Path):
+async def test_a_conversation_continues_after_a_restart_on_either_engine(url: str, engine: EngineName, tmp_path: Path):
     texts: list[str] = []
     starts: set[float] = set()
     for number in range(4):
@@ -120,7 +120,7 @@ async def test_a_conversation_goes_on_after_a_restart_on_either_engine(url: str,
     assert said(other) == pairs("alone")
 
 
-async def test_in_memory_it_goes_on_for_as_long_as_the_application(engine: EngineName, tmp_path: Path):
+async def test_a_session_in_memory_lives_as_long_as_the_application(engine: EngineName, tmp_path: Path):
     async with app(engine, tmp_path, grants={Model: Parrot()}, checkpoint_url="memory:") as running:
         for number in range(3):
             result = await running.run("analyst", f"t{number}", session="s")
@@ -130,7 +130,7 @@ async def test_in_memory_it_goes_on_for_as_long_as_the_application(engine: Engin
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_session_is_its_owners(engine: EngineName, tmp_path: Path):
+async def test_a_session_belongs_to_its_owner(engine: EngineName, tmp_path: Path):
     given = {"messages": [{"type": "human", "content": "mine"}], "user_id": "ada"}
     async with app(engine, tmp_path, grants={Model: Parrot()}) as running:
         assert code(await running.run("analyst", given, session="s")) is None
@@ -139,7 +139,7 @@ async def test_a_session_is_its_owners(engine: EngineName, tmp_path: Path):
         assert said(await running.run("analyst", given, session="s")) == pairs("mine", "mine")
 
 
-async def test_what_is_odd_in_a_text_comes_back_as_it_was(url: str, tmp_path: Path):
+async def test_unusual_characters_are_restored(url: str, tmp_path: Path):
     texts = ["ä\u2028\u202e\x1b[31m\x7f", "'; DELETE FROM checkpoints; --", "\U0001f600" * 50, "{{call-1}} %s {0} \\u0000", "x" * 30_000]
     results = [await talked("direct", tmp_path, text, checkpoint_url=url) for text in texts]
     assert said(results[-1]) == pairs(*texts)
@@ -166,7 +166,7 @@ def given(text: str) -> dict[str, Any]:
     return {"messages": [Human(content=text)], "user_id": "anybody", "session_id": "s"}
 
 
-async def test_langgraph_goes_on_with_a_conversation_and_the_analyst_after_it(url: str, engine: EngineName, tmp_path: Path):
+async def test_langgraph_and_the_analyst_continue_the_same_conversation(url: str, engine: EngineName, tmp_path: Path):
     await talked(engine, tmp_path, "one", checkpoint_url=url)
     async with native(url, tmp_path) as graph:
         state = await graph.aget_state(AT)
@@ -182,7 +182,7 @@ async def test_langgraph_goes_on_with_a_conversation_and_the_analyst_after_it(ur
         assert len((await graph.ainvoke(given("four"), AT))["messages"]) == 8
 
 
-async def test_a_conversation_that_langgraph_began_is_gone_on_with(url: str, engine: EngineName, tmp_path: Path):
+async def test_a_conversation_started_by_langgraph_continues(url: str, engine: EngineName, tmp_path: Path):
     async with native(url, tmp_path) as graph:
         await graph.ainvoke(given("one"), AT)
     assert said(await talked(engine, tmp_path, "two", checkpoint_url=url)) == pairs("one", "two")
@@ -205,7 +205,7 @@ async def dump(url: str) -> list[Any]:
         await checkpoints.aclose()
 
 
-async def test_the_session_of_another_graph_is_refused_and_stays(
+async def test_a_session_of_another_graph_is_refused_unchanged(
     url: str, engine: EngineName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     await talked(engine, tmp_path, "one", checkpoint_url=url)
@@ -234,7 +234,7 @@ async def test_the_session_of_another_graph_is_refused_and_stays(
 # The store fails
 
 
-async def test_where_the_store_is_down_no_model_is_asked(engine: EngineName, tmp_path: Path):
+async def test_no_model_is_called_if_the_store_is_down(engine: EngineName, tmp_path: Path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "text").write_text("not a folder")
     down = [f"sqlite:{tmp_path}/folder", f"sqlite:{tmp_path}/text/a.sqlite", f"postgresql://u:hunter2@/x?host={tmp_path}"]
@@ -246,7 +246,7 @@ async def test_where_the_store_is_down_no_model_is_asked(engine: EngineName, tmp
         assert "hunter2" not in json.dumps(events)
 
 
-async def test_where_the_store_goes_away_before_the_save_nothing_is_acknowledged(engine: EngineName, tmp_path: Path):
+async def test_a_turn_that_cannot_be_saved_fails(engine: EngineName, tmp_path: Path):
     file, aside = tmp_path / "sessions.sqlite", tmp_path / "aside"
     await talked(engine, tmp_path, "one")
 
@@ -263,7 +263,7 @@ async def test_where_the_store_goes_away_before_the_save_nothing_is_acknowledged
     assert said(await talked(engine, tmp_path, "three")) == pairs("one", "three")
 
 
-async def test_where_somebody_else_has_the_session_it_is_busy_and_no_model_is_asked(engine: EngineName, tmp_path: Path):
+async def test_a_locked_session_is_busy_and_calls_no_model(engine: EngineName, tmp_path: Path):
     model = Parrot()
     checkpoints = open_checkpoints(None, path=tmp_path / "sessions.sqlite", types=())
     async with checkpoints.exclusive("analyst:s"):
@@ -273,7 +273,7 @@ async def test_where_somebody_else_has_the_session_it_is_busy_and_no_model_is_as
     assert said(await talked(engine, tmp_path, "mine")) == pairs("mine")
 
 
-async def test_whoever_wrote_past_the_lock_is_noticed(engine: EngineName, tmp_path: Path):
+async def test_a_write_without_the_lock_is_detected(engine: EngineName, tmp_path: Path):
     async def meddle() -> None:
         async with native(f"sqlite:{tmp_path / 'sessions.sqlite'}", tmp_path) as graph:
             await graph.ainvoke(given("meddled"), AT)
@@ -284,7 +284,7 @@ async def test_whoever_wrote_past_the_lock_is_noticed(engine: EngineName, tmp_pa
     assert said(await talked(engine, tmp_path, "three")) == pairs("one", "meddled", "three")
 
 
-async def test_whoever_lost_the_session_on_the_way_is_told_so(engine: EngineName, tmp_path: Path, postgres: PostgresServer, database: str):
+async def test_a_lost_lock_is_reported(engine: EngineName, tmp_path: Path, postgres: PostgresServer, database: str):
     """A server that ends a connection lets go of the session, and somebody else takes a turn."""
     url = postgres.database(database)
 
@@ -298,7 +298,7 @@ async def test_whoever_lost_the_session_on_the_way_is_told_so(engine: EngineName
     assert said(await talked(engine, tmp_path, "three", checkpoint_url=url)) == pairs("one", "overtakes", "three")
 
 
-async def test_a_turn_that_is_cancelled_anywhere_leaves_what_was_acknowledged(engine: EngineName, tmp_path: Path):
+async def test_a_cancelled_turn_keeps_earlier_turns(engine: EngineName, tmp_path: Path):
     """Cancel after ever longer, from before it has begun until after it has ended by itself."""
     texts: list[str] = []
     async with app(engine, tmp_path, grants={Model: Parrot()}, analyst_window=WIDE) as running, asyncio.timeout(60):
@@ -330,7 +330,7 @@ def assert_all_are_there(result: TurnResult, texts: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("sessions", [1, 20])
-async def test_turns_at_once_are_all_taken_one_after_the_other(engine: EngineName, tmp_path: Path, sessions: int):
+async def test_concurrent_turns_of_a_session_run_one_after_the_other(engine: EngineName, tmp_path: Path, sessions: int):
     turns = [(f"t{number}", f"s{number % sessions}") for number in range(TURNS[engine])]
     async with app(engine, tmp_path, grants={Model: Parrot()}, analyst_window=WIDE) as running:
         results = await asyncio.gather(*(running.run("analyst", text, session=session) for text, session in turns))
@@ -340,7 +340,7 @@ async def test_turns_at_once_are_all_taken_one_after_the_other(engine: EngineNam
             assert_all_are_there(last, [text for text, own in turns if own == session])
 
 
-async def test_turns_at_once_in_several_applications_lose_nothing(engine: EngineName, tmp_path: Path):
+async def test_concurrent_turns_in_several_applications_are_not_lost(engine: EngineName, tmp_path: Path):
     apps = [app(engine, tmp_path, grants={Model: Parrot()}, analyst_window=WIDE) for _ in range(3)]
     texts = [f"t{number}" for number in range(30)]
     try:
@@ -453,7 +453,7 @@ def play(program: str, url: str, folder: Path) -> list[str]:
 
 
 @shared
-def test_several_processes_lose_nothing_that_they_acknowledge(url: str, tmp_path: Path):
+def test_several_processes_lose_no_acknowledged_turn(url: str, tmp_path: Path):
     told = play(TOGETHER, url, tmp_path)
     acknowledged = [line for line in told if "." in line]
     assert len(told) == 40
@@ -463,7 +463,7 @@ def test_several_processes_lose_nothing_that_they_acknowledge(url: str, tmp_path
     assert_all_are_there(asyncio.run(talked("direct", tmp_path, "last", checkpoint_url=url)), acknowledged)
 
 
-def test_nothing_acknowledged_is_lost_where_the_locks_are_cut_under_the_writers(url: str, tmp_path: Path):
+def test_no_acknowledged_turn_is_lost_when_locks_are_cut(url: str, tmp_path: Path):
     """The server ends the connections that hold locks, or the lock files are deleted: every acknowledged turn is there all the same."""
     turns = 100 if EXAMPLES >= ALL else 40
     told = play(f"    TURNS = {turns}\n{CUT}", url, tmp_path)
@@ -478,7 +478,7 @@ def test_nothing_acknowledged_is_lost_where_the_locks_are_cut_under_the_writers(
 
 
 @shared
-def test_what_a_process_acknowledged_that_was_killed_is_there(url: str, tmp_path: Path):
+def test_acknowledged_turns_of_a_killed_process_are_saved(url: str, tmp_path: Path):
     acknowledged = play(KILLED, url, tmp_path)
     assert {line.split(".")[0] for line in acknowledged} == set(map(str, range(20)))
     lines = said(asyncio.run(talked("direct", tmp_path, "last", checkpoint_url=url)))
@@ -550,7 +550,7 @@ def changed(kind: str, tag: str, good: bytes, canary: Path) -> tuple[Any, Any]:
     "kind",
     ["pickled", "an extension", "an extension of ours", "a strange class", "a constructor", "cut off", "nothing", "flipped"],
 )
-async def test_a_row_that_somebody_has_changed_is_corrupt_and_stays(engine: EngineName, tmp_path: Path, kind: str):
+async def test_a_changed_row_is_corrupt_and_is_kept(engine: EngineName, tmp_path: Path, kind: str):
     file, canary = tmp_path / "sessions.sqlite", tmp_path / "canary"
     for session in ("s", "t"):
         await talked(engine, tmp_path, "one", session=session)
@@ -575,7 +575,7 @@ async def test_a_row_that_somebody_has_changed_is_corrupt_and_stays(engine: Engi
 # Growth
 
 
-async def test_a_long_conversation_takes_little_room(tmp_path: Path):
+async def test_a_long_conversation_takes_little_space(tmp_path: Path):
     file, sizes = tmp_path / "sessions.sqlite", list[int]()
     for _ in range(2):
         async with app("direct", tmp_path, grants={Model: Parrot(400)}) as running:

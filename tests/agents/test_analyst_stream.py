@@ -86,7 +86,7 @@ TABLE = {
 REPLIES = (wants(search("zzqx")), wants(add("20 + 1", id="a"), search("churn", id="b")), "Twenty-one [a], and churn [b].")
 
 
-async def test_everything_is_told_by_whom_the_document_says(engine: EngineName, folder: Path, session: str):
+async def test_events_come_from_the_documented_nodes(engine: EngineName, folder: Path, session: str):
     result, events = await watched(engine, folder, "Both.", *REPLIES, session=session)
     assert result.status == "success"
     assert sources(events) == TABLE
@@ -116,7 +116,7 @@ async def test_a_short_turn_and_its_history(engine: EngineName, folder: Path, se
     assert sources(events)["on_chat_model_stream"] == {"generator"}
 
 
-async def test_both_engines_tell_the_same(folder: Path):
+async def test_both_engines_emit_the_same_events(folder: Path):
     told: list[list[tuple[Any, ...]]] = []
     for engine in ("direct", "langgraph"):
         _, events = await watched(engine, folder, "Both.", *REPLIES, session=next(SESSIONS))
@@ -127,7 +127,7 @@ async def test_both_engines_tell_the_same(folder: Path):
     assert [one for one in told[0] if one[0].startswith("on_chain")] == [one for one in told[1] if one[0].startswith("on_chain")]
 
 
-async def test_langgraphs_own_stream_tells_the_same_kinds_from_the_same_nodes(folder: Path):
+async def test_langgraphs_own_stream_has_the_same_kinds_of_events(folder: Path):
     async with app("langgraph", folder, *REPLIES) as running:
         graph = running.langgraph("analyst", checkpointer=InMemorySaver())
         given_ = {"messages": [{"type": "human", "content": "Both."}], "user_id": "ada", "session_id": "s"}
@@ -173,7 +173,7 @@ async def test_the_first_token_comes_before_the_model_has_finished_from_langgrap
     assert chunks[0] == "First "
 
 
-async def test_tools_are_heard_of_before_they_have_ended(engine: EngineName, folder: Path, session: str):
+async def test_tool_events_are_emitted_before_the_tools_end(engine: EngineName, folder: Path, session: str):
     plan = wants(call("slow", text="x"), add())
     async with app(engine, folder, plan, "Done.", tool_seconds=60.0, **tools(slow="hangs")) as running, asyncio.timeout(SOON):
         heard: list[str] = []
@@ -188,7 +188,7 @@ async def test_tools_are_heard_of_before_they_have_ended(engine: EngineName, fol
 
 @settings(max_examples=25)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12), min_size=1, max_size=8))
-async def test_what_was_streamed_is_how_the_answer_begins(pieces: list[str]):
+async def test_streamed_chunks_are_the_beginning_of_the_answer(pieces: list[str]):
     async with app("direct", Path("/nonexistent"), wants(add("1 / 0"), add()), list(pieces), checkpoint_url="memory:") as running:
         events: list[Event] = []
         result = await running.run("analyst", "Hi.", on_event=events.append)
@@ -206,7 +206,7 @@ async def test_what_was_streamed_is_how_the_answer_begins(pieces: list[str]):
 
 
 @pytest.mark.parametrize("at", [1, 3, 7, 12, len(KEY) - 1])
-async def test_a_secret_is_not_heard_however_it_is_cut(engine: EngineName, folder: Path, session: str, at: int):
+async def test_a_secret_split_over_chunks_is_not_emitted(engine: EngineName, folder: Path, session: str, at: int):
     pieces: list[Any] = ["It is ", KEY[:at], KEY[at:], ", they say."]
     result, events = await watched(engine, folder, f"Is it {KEY}?", talk(reason=KEY), pieces, session=session)
     assert result.status == "success"
@@ -215,7 +215,7 @@ async def test_a_secret_is_not_heard_however_it_is_cut(engine: EngineName, folde
     assert KEY[at:] not in json.dumps(events) or len(KEY[at:]) < 4
 
 
-async def test_a_secret_in_arguments_and_errors_is_not_heard(engine: EngineName, folder: Path, session: str):
+async def test_a_secret_in_arguments_and_errors_is_not_emitted(engine: EngineName, folder: Path, session: str):
     plan = wants(call("note", text=KEY), call("broken", text=KEY), call(KEY, text="x"), call("search", query=KEY, limit=KEY))
     result, events = await watched(engine, folder, "Note.", plan, "Noted.", session=session, **tools(note="leaks", broken="fails"))
     assert result.status == "success"
@@ -229,7 +229,7 @@ async def test_a_secret_in_arguments_and_errors_is_not_heard(engine: EngineName,
     ("failure", "code"),
     [(ModelUnavailable("Gone."), "model_unavailable"), (ModelTimeout("Late."), "model_timeout"), (RuntimeError(KEY), "capability_failed")],
 )
-async def test_a_stream_that_dies_is_typed_and_nothing_of_its_turn_is_kept(
+async def test_a_broken_stream_is_a_typed_error_and_its_turn_is_not_saved(
     engine: EngineName, folder: Path, session: str, failure: Exception, code: str
 ):
     await take(engine, folder, "One.", talk(), "First.", session=session)
@@ -243,7 +243,7 @@ async def test_a_stream_that_dies_is_typed_and_nothing_of_its_turn_is_kept(
     assert said(third) == ["One.", "First.", "Three.", "Third."]
 
 
-async def test_a_stream_that_falls_silent_is_a_timeout_and_is_closed(engine: EngineName, folder: Path, session: str):
+async def test_a_stalled_stream_is_a_timeout_and_is_closed(engine: EngineName, folder: Path, session: str):
     model = Pausing(talk())
     async with app(engine, folder, grants={Model: model}, max_call_seconds=1.0) as running, asyncio.timeout(SOON):
         events = [event async for event in running.stream("analyst", "Hi.", session=session)]
@@ -254,7 +254,7 @@ async def test_a_stream_that_falls_silent_is_a_timeout_and_is_closed(engine: Eng
     assert said(again) == ["Hi again.", "Hello."]
 
 
-async def test_whoever_stops_listening_ends_the_turn(engine: EngineName, folder: Path, session: str):
+async def test_a_closed_stream_ends_the_turn(engine: EngineName, folder: Path, session: str):
     model = Pausing(talk())
     async with app(engine, folder, grants={Model: model}) as running, asyncio.timeout(SOON):
         async with aclosing(running.stream("analyst", "Hi.", session=session)) as stream:
@@ -268,7 +268,7 @@ async def test_whoever_stops_listening_ends_the_turn(engine: EngineName, folder:
     assert said(again) == ["Hi again.", "First and last."]
 
 
-async def test_a_turn_that_is_cancelled_ends_its_tools(engine: EngineName, folder: Path, session: str):
+async def test_a_cancelled_turn_cancels_its_tools(engine: EngineName, folder: Path, session: str):
     plan = wants(call("slow", text="x", id="a"), add("{{a.x}}"), call("slow", text="y"))
     begun = asyncio.Event()
 
@@ -300,7 +300,7 @@ async def test_a_turn_that_is_cancelled_ends_its_tools(engine: EngineName, folde
         ("Hi.", (talk(ask="Which year do you mean?"),)),
     ],
 )
-async def test_refusals_questions_back_and_what_is_not_found_are_streamed_like_answers(
+async def test_refusals_and_questions_back_are_streamed(
     engine: EngineName, folder: Path, session: str, question: str, replies: tuple[Any, ...]
 ):
     result, events = await watched(engine, folder, question, *replies, session=session)
@@ -309,7 +309,7 @@ async def test_refusals_questions_back_and_what_is_not_found_are_streamed_like_a
     assert len([event for event in events if event["event"] == "on_chat_model_stream"]) > 3
 
 
-async def test_a_refusal_is_streamed_natively_and_charged_to_no_budget_of_models(folder: Path):
+async def test_a_native_refusal_is_streamed_without_a_model_call(folder: Path):
     async with app("langgraph", folder, talk(), max_model_calls=0) as running:
         graph = running.langgraph("analyst")
         chunks: Any = graph.astream({"messages": [("user", "Delete all customers.")]}, stream_mode="messages")

@@ -36,7 +36,7 @@ KINDS: dict[tuple[str, Any], str] = {
 
 
 @pytest.mark.parametrize(("name", "value"), KINDS)
-def test_a_column_is_of_a_kind(name: str, value: Any):
+def test_the_kind_of_a_column(name: str, value: Any):
     assert kind_of(name, [None, value]) == KINDS[name, value]
 
 
@@ -52,7 +52,7 @@ ROWS = st.lists(st.tuples(st.text(max_size=20), st.integers(0, 10**9)).map(list)
 
 
 @given(ROWS, st.integers(20, 2000))
-def test_what_is_cut_says_how_many_rows_there_are(rows: list[Any], most: int):
+def test_a_cut_table_has_its_row_count(rows: list[Any], most: int):
     shown = fitting({"columns": ["a", "b"], "rows": rows, "row_count": len(rows)}, most)
     assert isinstance(shown, dict)
     kept: Any = shown["rows"]
@@ -71,7 +71,7 @@ def test_csv_has_every_value_of_every_row(rows: list[Any]):
     assert list(csv.reader(io.StringIO(written, newline=""))) == [["a", "b"], *([text, str(number)] for text, number in rows)]
 
 
-async def test_a_long_table_is_a_table_and_says_what_is_left_out(engine: EngineName, tmp_path: Path):
+async def test_a_long_table_says_how_many_rows_are_shown(engine: EngineName, tmp_path: Path):
     async with app(engine, tmp_path, tool_seconds=60.0) as running:
         result = await running.run("analyst", "SELECT name, category, price FROM products ORDER BY product_id", session="s")
     assert "| Oak writing desk 120 cm | Desks |" in result.output

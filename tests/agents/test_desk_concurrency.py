@@ -69,20 +69,20 @@ def assert_nothing_is_lost(store: Store, ended: dict[str, list[tuple[str, TurnRe
 
 
 @pytest.mark.parametrize("sessions", [1, 20])
-async def test_turns_at_once_in_one_application_are_all_taken(store: Store, engine: EngineName, sessions: int):
+async def test_concurrent_turns_in_one_application_all_succeed(store: Store, engine: EngineName, sessions: int):
     ended = await talk(store, engine, [new_session() for _ in range(sessions)], applications=1)
     assert assert_nothing_is_lost(store, ended) == 0
 
 
 @pytest.mark.parametrize("sessions", [1, 20])
-async def test_of_turns_at_once_in_two_applications_no_accepted_one_is_lost(store: Store, engine: EngineName, sessions: int):
+async def test_concurrent_turns_in_two_applications_lose_no_accepted_turn(store: Store, engine: EngineName, sessions: int):
     ended = await talk(store, engine, [new_session() for _ in range(sessions)], applications=2)
     refused = assert_nothing_is_lost(store, ended)
     assert refused < TURNS[engine]
     assert len(ended) == sessions
 
 
-async def test_a_turn_that_hangs_does_not_hold_up_other_sessions(store: Store, engine: EngineName):
+async def test_a_turn_that_hangs_does_not_block_other_sessions(store: Store, engine: EngineName):
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Echo):
@@ -105,7 +105,7 @@ async def test_a_turn_that_hangs_does_not_hold_up_other_sessions(store: Store, e
     assert list(one["slots"]) == ["slow", "behind"]
 
 
-async def test_a_turn_that_is_cancelled_lets_the_next_one_of_its_session_in(store: Store, engine: EngineName):
+async def test_a_cancelled_turn_releases_its_session(store: Store, engine: EngineName):
     asked, session = asyncio.Event(), new_session()
 
     class Stuck(Echo):

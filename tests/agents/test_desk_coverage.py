@@ -17,15 +17,15 @@ from interlock_agents.desk.coverage import asked_back, left_over
         ("desks, never corner ones", "desks corner", ["never"]),
     ],
 )
-def test_a_word_that_no_reading_uses_is_left_over(text: str, product: str, left: list[str]):
+def test_an_unused_word_is_left_over(text: str, product: str, left: list[str]):
     assert left_over(text, [{"product": product}]) == left
 
 
-def test_an_aside_is_used_where_it_is_named_but_not_where_it_compares():
+def test_an_aside_is_used_unless_it_compares():
     assert left_over("a lamp for my office", [{"product": "lamp"}], ["for my office"]) == []
     assert "than" in left_over("a lamp bigger than the brass one", [{"product": "lamp brass"}], ["bigger than the brass one"])
 
 
-def test_what_is_asked_back_names_what_was_understood_and_what_was_not():
+def test_a_question_back_names_what_was_and_was_not_understood():
     said = asked_back("i saw it cheaper yesterday, do you have desks", ["i", "saw", "yesterday"])
     assert said.startswith("I did not understand “i saw it cheaper yesterday”. I understood “desks”, and have not looked it up.")

@@ -38,14 +38,14 @@ async def watched(store: Store, engine: EngineName, text: str, *replies: Scripte
 
 
 @pytest.mark.parametrize("replies", TURNS.values(), ids=TURNS)
-async def test_the_engines_tell_the_same(store: Store, replies: tuple[Scripted, ...]):
+async def test_both_engines_emit_the_same_events(store: Store, replies: tuple[Scripted, ...]):
     (one, first), (two, second) = [await watched(store, engine, "An oak desk", *replies) for engine in ENGINES]
     assert first == second
     assert one.path == two.path
     assert one.to_json() == two.to_json()
 
 
-async def test_the_path_has_every_node_with_the_nodes_that_it_is_inside(store: Store, engine: EngineName):
+async def test_the_path_has_every_node_with_its_parent_nodes(store: Store, engine: EngineName):
     tools, _ = await watched(store, engine, "An oak desk", *TURNS["tools"])
     assert tools.path == (*PLANNED, *TOOL_PATH, *STRUCTURED_PATH, *SAVED)
     question, _ = await watched(store, engine, "An oak desk", *TURNS["a question"])
@@ -56,7 +56,7 @@ async def test_the_path_has_every_node_with_the_nodes_that_it_is_inside(store: S
 
 
 @pytest.mark.parametrize("replies", TURNS.values(), ids=TURNS)
-async def test_every_run_begins_and_ends_inside_the_one_that_it_belongs_to(store: Store, engine: EngineName, replies: tuple[Scripted, ...]):
+async def test_every_run_is_nested_in_its_parent(store: Store, engine: EngineName, replies: tuple[Scripted, ...]):
     _, events = await watched(store, engine, "An oak desk", *replies)
     parents: dict[str, list[str]] = {}
     open_runs: list[str] = []
@@ -78,7 +78,7 @@ async def test_every_run_begins_and_ends_inside_the_one_that_it_belongs_to(store
     assert open_runs == []
 
 
-async def test_inner_graphs_stand_under_the_node_that_has_them_walked(store: Store, engine: EngineName):
+async def test_inner_graphs_are_nested_in_the_calling_node(store: Store, engine: EngineName):
     _, events = await watched(store, engine, "An oak desk", *TURNS["tools"])
     names = {event["run_id"]: event["name"] for event in events}
     trees = {event["name"]: [names[run] for run in event["parent_ids"]] for event in events if event["event"].endswith("_start")}
@@ -100,7 +100,7 @@ async def test_inner_graphs_stand_under_the_node_that_has_them_walked(store: Sto
     assert (counts.count("on_tool_start"), counts.count("on_chat_model_start")) == (2, 3)
 
 
-async def test_an_error_is_told_by_every_run_that_it_ends(store: Store, engine: EngineName):
+async def test_every_run_that_an_error_ends_emits_it(store: Store, engine: EngineName):
     _, events = await watched(store, engine, "An oak desk", *TURNS["denied"])
     failed = [(event["name"], event["data"]["error"]["code"]) for event in events if event["event"] == "on_chain_error"]
     assert failed == [
@@ -130,7 +130,7 @@ LEAKY: dict[str, tuple[str, tuple[Scripted, ...]]] = {
 
 
 @pytest.mark.parametrize(("text", "replies"), LEAKY.values(), ids=LEAKY)
-async def test_no_event_and_no_span_shows_a_key(
+async def test_no_event_and_no_span_contains_a_key(
     store: Store, engine: EngineName, spans: Spans, *, text: str, replies: tuple[Scripted, ...], caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level("DEBUG", logger="interlock")
@@ -199,7 +199,7 @@ class Monitor:
         return found
 
 
-async def test_the_session_store_sees_one_key_and_no_other(own_store: Store, engine: EngineName):
+async def test_only_one_key_of_the_session_store_is_used(own_store: Store, engine: EngineName):
     legacy = {f"atod:session:{session}": b'{"version": 9}' for session in ("one", "two")}
     for key, value in legacy.items():
         own_store.ask("SET", key, value)
@@ -218,7 +218,7 @@ async def test_the_session_store_sees_one_key_and_no_other(own_store: Store, eng
     assert 0 < own_store.ask("TTL", key_of("one")) <= 24 * 60 * 60
 
 
-async def test_a_session_is_kept_for_as_long_as_is_set(store: Store, engine: EngineName):
+async def test_a_session_expires_after_the_configured_time(store: Store, engine: EngineName):
     session = new_session()
     await take(store, engine, "Hello", *TURNS["text"], session=session, session_seconds=100)
     assert 0 < store.ask("TTL", key_of(session)) <= 100

@@ -43,7 +43,7 @@ def kind_faults(one: Everyday, result: TurnResult) -> list[str]:
 
 
 @pytest.mark.parametrize("one", INPUTS, ids=[" > ".join([*one.before, one.text])[:120] for one in INPUTS])
-async def test_an_everyday_input_is_answered_rightly_or_honestly(store: Store, one: Everyday):
+async def test_an_everyday_input_gets_the_judged_answer(store: Store, one: Everyday):
     session, result = new_session(), None
     for text in (*one.before, one.text):
         result = await take(store, "direct", text, session=session, human="nobody")
@@ -53,6 +53,6 @@ async def test_an_everyday_input_is_answered_rightly_or_honestly(store: Store, o
     assert faults == [], f"{faults}: {result.output}"
 
 
-def test_there_are_enough_of_them_and_each_is_there_once():
+def test_the_corpus_is_large_and_has_no_duplicates():
     assert len(INPUTS) >= 300
     assert len({(one.before, one.text) for one in INPUTS}) == len(INPUTS)

@@ -90,7 +90,7 @@ NO_PLANS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("text", NO_PLANS.values(), ids=NO_PLANS)
-async def test_what_is_not_exactly_a_plan_is_none(store: Store, engine: EngineName, text: str):
+async def test_an_invalid_plan_ends_the_turn(store: Store, engine: EngineName, text: str):
     result = await refused(store, engine, text, asked=2)  # once more, with what was wrong
     assert ending(result) == ("model_output_invalid", "plan_goal/parse_json")
     assert result.path == (*ASKED, "plan_goal/prompt", "plan_goal/model", "plan_goal/parse_json")
@@ -101,7 +101,7 @@ async def test_what_is_not_exactly_a_plan_is_none(store: Store, engine: EngineNa
     [plan(goal_id="done-1"), plan("sales.stock", goal_id="g-1"), plan("support.order", goal_id="g-1")],
     ids=["done", "type", "domain"],
 )
-async def test_a_plan_for_a_goal_that_cannot_be_meant_is_none(store: Store, engine: EngineName, text: str):
+async def test_a_plan_for_an_impossible_goal_ends_the_turn(store: Store, engine: EngineName, text: str):
     kept = Kept(store)
     before = stored(kept.session, goal("done-1", status="done"), OPEN)
     kept.before = store.put(kept.session, before)
@@ -112,12 +112,12 @@ async def test_a_plan_for_a_goal_that_cannot_be_meant_is_none(store: Store, engi
     kept.assert_unchanged()
 
 
-async def test_a_planner_that_wants_tools_has_no_plan(store: Store, engine: EngineName):
+async def test_a_planner_that_calls_tools_ends_the_turn(store: Store, engine: EngineName):
     assert ending(await refused(store, engine, calls(add()), asked=2)) == ("model_output_invalid", "plan_goal/parse_json")
 
 
 @pytest.mark.parametrize("how", ["text", "slots"])
-async def test_ten_megabytes_from_the_planner_end_the_turn(store: Store, engine: EngineName, how: str):
+async def test_a_plan_of_ten_megabytes_ends_the_turn(store: Store, engine: EngineName, how: str):
     much = "x" * 10_000_000
     text = much if how == "text" else plan(slots_patch={"a": much})
     result = await refused(store, engine, text, asked=1)
@@ -150,19 +150,19 @@ STRUCTURED: dict[str, str] = {
 
 @pytest.mark.parametrize("text", STRUCTURED.values(), ids=STRUCTURED)
 @pytest.mark.parametrize("second", [False, True], ids=["first pass", "second pass"])
-async def test_what_is_not_exactly_an_answer_is_none(store: Store, engine: EngineName, text: str, *, second: bool):
+async def test_an_invalid_answer_ends_the_turn(store: Store, engine: EngineName, text: str, *, second: bool):
     replies: list[Scripted] = [PASS_1, calls(add()), text] if second else [*ALWAYS, text]
     result = await refused(store, engine, *replies, asked=len(replies) + 1)
     assert ending(result) == ("model_output_invalid", "dispatch_specialist/structured_path/parse_json")
 
 
-async def test_tools_that_are_wanted_again_are_not_run(store: Store, engine: EngineName):
+async def test_tools_requested_again_are_not_run(store: Store, engine: EngineName):
     again = said("Wait.", tools=[{"tool": "math.evaluate", "args": {"expression": "2"}}], **REMEMBER)
     result = await refused(store, engine, PASS_1, calls(add()), again, asked=3)
     assert ending(result) == ("model_output_invalid", "dispatch_specialist")
 
 
-async def test_tools_that_are_wanted_again_by_a_blocked_goal_are_not_run(store: Store, engine: EngineName):
+async def test_tools_requested_again_for_a_blocked_goal_are_not_run(store: Store, engine: EngineName):
     wanted = said("", tools=[{"tool": "math.evaluate", "args": {"expression": "2"}}])
     result = await refused(store, engine, *ALWAYS, wanted, wanted, asked=3)
     assert ending(result) == ("model_output_invalid", "dispatch_specialist")
@@ -190,12 +190,12 @@ async def test_a_tool_of_the_other_specialist_is_denied(store: Store, engine: En
 
 
 @pytest.mark.parametrize("reply", ["", " \n", ModelReply()])
-async def test_neither_a_word_nor_a_call_is_no_answer(store: Store, engine: EngineName, reply: Scripted):
+async def test_an_answer_without_text_and_calls_is_invalid(store: Store, engine: EngineName, reply: Scripted):
     result = await refused(store, engine, PASS_1, reply, asked=2)
     assert ending(result) == ("model_output_invalid", "dispatch_specialist/tool_path")
 
 
-async def test_too_many_tools_are_none(store: Store, engine: EngineName):
+async def test_too_many_tool_calls_are_refused(store: Store, engine: EngineName):
     result = await refused(store, engine, PASS_1, calls(*[add()] * (MAX_TOOLS + 1)), asked=2)
     assert ending(result) == ("model_output_invalid", "dispatch_specialist")
     session = new_session()
@@ -246,7 +246,7 @@ async def test_a_model_that_fails_ends_the_turn(
     assert "hunter2" not in str(result.to_json())
 
 
-async def test_a_model_that_hangs_is_not_waited_for(store: Store, engine: EngineName):
+async def test_a_model_that_hangs_is_a_timeout(store: Store, engine: EngineName):
     hanging = Hooked(PASS_1, "never said", at=2, do=asyncio.Event().wait)
     kept = Kept(store)
     async with asyncio.timeout(10):
@@ -256,13 +256,13 @@ async def test_a_model_that_hangs_is_not_waited_for(store: Store, engine: Engine
 
 
 @pytest.mark.parametrize(("calls_left", "node"), [(0, "plan_goal/model"), (1, "dispatch_specialist/tool_path/model")])
-async def test_a_turn_that_may_not_ask_again_ends(store: Store, engine: EngineName, calls_left: int, node: str):
+async def test_a_turn_without_a_second_model_call_ends(store: Store, engine: EngineName, calls_left: int, node: str):
     result = await refused(store, engine, PASS_1, calls(add()), said(), asked=calls_left, max_model_calls=calls_left)
     assert ending(result) == ("budget_exceeded", node)
 
 
 @pytest.mark.parametrize("at", range(3))
-async def test_a_model_that_says_what_is_no_text_ends_the_turn(store: Store, engine: EngineName, at: int):
+async def test_a_model_that_returns_invalid_text_ends_the_turn(store: Store, engine: EngineName, at: int):
     replies: list[Scripted] = [PASS_1, calls(add()), said()]
     replies[at] = "a \ud800 b"
     result = await refused(store, engine, *replies, asked=at + 1)
@@ -340,7 +340,7 @@ def gives_nan(query: str) -> float:
         ("gives_a_surrogate", "'inventory.query' "),
     ],
 )
-async def test_a_tool_that_fails_is_told_to_the_second_pass(store: Store, engine: EngineName, function: str, error: str):
+async def test_a_failed_tool_is_reported_to_the_second_call(store: Store, engine: EngineName, function: str, error: str):
     wanted = calls(("inventory.query", {"query": "lamp"}), add("2 + 2"))
     model = ScriptedModel(PASS_1, wanted, said("I could not find that out.", mark_done=True))
     settings: dict[str, Any] = {"tool_functions": {"inventory.query": f"{__name__}:{function}"}, "tool_seconds": 0.2}
@@ -354,7 +354,7 @@ async def test_a_tool_that_fails_is_told_to_the_second_pass(store: Store, engine
     assert "hunter2" not in str(result.to_json())
 
 
-async def test_what_a_tool_returns_is_bounded(store: Store, engine: EngineName):
+async def test_the_size_of_a_tool_result_is_limited(store: Store, engine: EngineName):
     model = ScriptedModel(PASS_1, calls(("inventory.query", {"query": "lamp"})), said("Much.", mark_done=True))
     result = await take(store, engine, "Two", grants={Model: model}, tool_functions={"inventory.query": f"{__name__}:gives_much"})
     assert result.output == "Much."
@@ -364,7 +364,7 @@ async def test_what_a_tool_returns_is_bounded(store: Store, engine: EngineName):
 @pytest.mark.parametrize(
     "arguments", [{}, {"query": 5}, {"query": None}, {"query": "x", "more": 1}, {"query": "x" * 501}, {"query": ["x"]}]
 )
-async def test_arguments_that_do_not_fit_are_told_to_the_second_pass(store: Store, engine: EngineName, arguments: dict[str, Any]):
+async def test_invalid_arguments_are_reported_to_the_second_call(store: Store, engine: EngineName, arguments: dict[str, Any]):
     model = ScriptedModel(PASS_1, calls(("inventory.query", arguments)), said("I could not.", mark_done=True))
     assert (await take(store, engine, "Two", grants={Model: model})).output == "I could not."
     (told,) = json.loads(model.messages[-1][-1].text)["tool_results"]
@@ -399,7 +399,7 @@ async def test_arguments_that_do_not_fit_are_told_to_the_second_pass(store: Stor
         ({"text": "a \ud800"}, "input_encoding"),
     ],
 )
-async def test_input_that_is_none_is_refused_before_anything_happens(store: Store, engine: EngineName, given: Any, code: str):
+async def test_invalid_input_is_refused_before_the_first_node(store: Store, engine: EngineName, given: Any, code: str):
     kept, model = Kept(store), ScriptedModel("never said")
     with pytest.raises(InputError) as caught:
         await take(store, engine, given, session=kept.session, grants={Model: model}, max_input_bytes=1000)
@@ -409,7 +409,7 @@ async def test_input_that_is_none_is_refused_before_anything_happens(store: Stor
 
 
 @pytest.mark.parametrize(("text", "code"), [("", "input_empty"), (" \u2003\n", "input_empty"), ("x" * (MAX_TEXT + 1), "input_too_large")])
-async def test_a_message_that_says_nothing_or_too_much_is_refused_by_the_first_node(store: Store, engine: EngineName, text: str, code: str):
+async def test_an_empty_or_too_long_message_is_refused_by_the_first_node(store: Store, engine: EngineName, text: str, code: str):
     result = await refused(store, engine, "never said", asked=0, text={"text": text})
     assert ending(result) == (code, "validate_request")
     assert result.path == ("validate_request",)
@@ -432,12 +432,12 @@ async def test_a_session_can_be_named_in_the_input_if_it_is_the_same(store: Stor
 
 
 @pytest.mark.parametrize("name", ["customer_id", "workspace_id", "channel_type"])
-async def test_a_session_is_closed_to_others(store: Store, engine: EngineName, name: str):
+async def test_a_session_refuses_another_customer(store: Store, engine: EngineName, name: str):
     result = await refused(store, engine, "never said", asked=0, text={"text": "hello", name: "somebody else's"})
     assert ending(result) == ("input_schema", "load_or_create_state")
 
 
-async def test_a_session_is_open_to_whom_it_belongs(store: Store, engine: EngineName):
+async def test_a_session_accepts_its_customer(store: Store, engine: EngineName):
     session, given = new_session(), {"text": "hello", "customer_id": "c", "workspace_id": "w", "channel_type": "mail"}
     for _ in range(2):
         assert (await take(store, engine, given, session=session)).error is None
@@ -493,14 +493,14 @@ def assert_corrupt(result: TurnResult, model: ScriptedModel) -> None:
 
 
 @pytest.mark.parametrize("document", CORRUPT.values(), ids=CORRUPT)
-async def test_what_is_no_document_is_left_as_it_is(store: Store, engine: EngineName, document: Any):
+async def test_an_invalid_document_is_not_changed(store: Store, engine: EngineName, document: Any):
     kept, model = Kept(store, document), ScriptedModel("never said")
     assert_corrupt(await take(store, engine, "Two", session=kept.session, grants={Model: model}), model)
     kept.assert_unchanged()
 
 
 @pytest.mark.parametrize("wrong", BROKEN.values(), ids=BROKEN)
-async def test_a_session_that_breaks_a_rule_is_left_as_it_is(store: Store, engine: EngineName, wrong: dict[str, Any]):
+async def test_an_invalid_session_is_not_changed(store: Store, engine: EngineName, wrong: dict[str, Any]):
     kept, model = Kept(store), ScriptedModel("never said")
     document = wrong if wrong == {"version": 1} else {**stored(kept.session, goal()), **wrong}
     kept.before = store.put(kept.session, document)
@@ -511,7 +511,7 @@ async def test_a_session_that_breaks_a_rule_is_left_as_it_is(store: Store, engin
 @pytest.mark.parametrize(
     "command", [["RPUSH", "x"], ["HSET", "x", "y"], ["SADD", "x"], ["XADD", "*", "x", "y"]], ids=["list", "hash", "set", "stream"]
 )
-async def test_a_key_of_another_type_is_left_as_it_is(store: Store, engine: EngineName, command: list[str]):
+async def test_a_key_of_another_type_is_not_changed(store: Store, engine: EngineName, command: list[str]):
     session, model = new_session(), ScriptedModel("never said")
     store.ask(command[0], key_of(session), *command[1:])
     before = store.ask("DUMP", key_of(session))
@@ -519,7 +519,7 @@ async def test_a_key_of_another_type_is_left_as_it_is(store: Store, engine: Engi
     assert store.ask("DUMP", key_of(session)) == before
 
 
-async def test_a_session_that_somebody_else_has_saved_is_not_written_over(store: Store, engine: EngineName):
+async def test_a_session_saved_by_another_turn_is_not_overwritten(store: Store, engine: EngineName):
     kept = Kept(store)
 
     async def meddle() -> None:
@@ -531,7 +531,7 @@ async def test_a_session_that_somebody_else_has_saved_is_not_written_over(store:
     kept.assert_unchanged()
 
 
-async def test_a_session_that_somebody_else_has_begun_is_not_written_over(store: Store, engine: EngineName):
+async def test_a_session_created_by_another_turn_is_not_overwritten(store: Store, engine: EngineName):
     session = new_session()
 
     async def meddle() -> None:
@@ -543,7 +543,7 @@ async def test_a_session_that_somebody_else_has_begun_is_not_written_over(store:
     assert store.document(session) == stored(session, OPEN)
 
 
-async def test_a_session_that_has_gone_in_the_meantime_is_a_conflict(store: Store, engine: EngineName):
+async def test_a_session_deleted_during_the_turn_is_a_conflict(store: Store, engine: EngineName):
     kept = Kept(store)
 
     async def expire() -> None:
@@ -557,7 +557,7 @@ async def test_a_session_that_has_gone_in_the_meantime_is_a_conflict(store: Stor
 # stores that are not there
 
 
-async def test_without_a_session_store_no_model_is_asked(own_store: Store, engine: EngineName):
+async def test_without_a_session_store_no_model_is_called(own_store: Store, engine: EngineName):
     await own_store.stop()
     model = ScriptedModel("never said")
     result = await take(own_store, engine, "Two", grants={Model: model})
@@ -566,7 +566,7 @@ async def test_without_a_session_store_no_model_is_asked(own_store: Store, engin
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-async def test_a_session_store_that_stops_on_the_way_has_nothing_remembered(own_store: Store, engine: EngineName, at: int):
+async def test_no_memory_is_written_if_the_session_store_fails(own_store: Store, engine: EngineName, at: int):
     kept = Kept(own_store)
     model = Hooked(PASS_1, calls(add()), said(**REMEMBER), at=at, do=own_store.stop)
     result = await take(own_store, engine, "Two", session=kept.session, grants={Model: model})
@@ -599,7 +599,7 @@ class Wrapped:
         self.kept.append((subject, text))
 
 
-async def test_a_session_store_that_stops_after_the_save_is_not_missed(own_store: Store, engine: EngineName):
+async def test_a_session_store_that_fails_after_the_save_does_not_matter(own_store: Store, engine: EngineName):
     session, memory = new_session(), Wrapped(on_remember=own_store.stop)
     grants: dict[type, object] = {MemoryReader: memory, MemoryWriter: memory}
     given = {"text": "Two", "customer_id": "anna"}
@@ -613,7 +613,7 @@ async def test_a_session_store_that_stops_after_the_save_is_not_missed(own_store
     ("error", "code"),
     [(StoreUnavailable("Gone."), "store_unavailable"), (StoreFull("Full."), "store_full"), (OSError("hunter2"), "capability_failed")],
 )
-async def test_without_a_memory_no_model_is_asked(store: Store, engine: EngineName, error: Exception, code: str):
+async def test_without_a_memory_no_model_is_called(store: Store, engine: EngineName, error: Exception, code: str):
     memory = Wrapped(on_recall=error)
     result = await refused(store, engine, "never said", asked=0, grants={MemoryReader: memory, MemoryWriter: memory})
     assert ending(result) == (code, "read_memory")
@@ -623,7 +623,7 @@ async def test_without_a_memory_no_model_is_asked(store: Store, engine: EngineNa
     ("error", "code"),
     [(StoreUnavailable("Gone."), "store_unavailable"), (StoreFull("Full."), "store_full"), (OSError("hunter2"), "capability_failed")],
 )
-async def test_a_memory_that_fails_costs_the_reply_but_not_the_session(store: Store, engine: EngineName, error: Exception, code: str):
+async def test_a_failed_memory_ends_the_turn_after_the_session_is_saved(store: Store, engine: EngineName, error: Exception, code: str):
     kept, memory = Kept(store), Wrapped(on_remember=error)
     grants: dict[type, object] = {MemoryReader: memory, MemoryWriter: memory}
     result = await take(store, engine, "Two", PASS_1, calls(add()), said(**REMEMBER), session=kept.session, grants=grants)
@@ -631,7 +631,7 @@ async def test_a_memory_that_fails_costs_the_reply_but_not_the_session(store: St
     assert (store.document(kept.session)["version"], memory.kept) == (2, [])
 
 
-async def test_a_memory_file_that_is_damaged_is_left_as_it_is(own_store: Store, engine: EngineName):
+async def test_a_damaged_memory_file_is_not_changed(own_store: Store, engine: EngineName):
     damaged = b"no database " * 1000
     (own_store.folder / "memory.sqlite").write_bytes(damaged)
     model = ScriptedModel("never said")
@@ -641,7 +641,7 @@ async def test_a_memory_file_that_is_damaged_is_left_as_it_is(own_store: Store, 
     assert (own_store.folder / "memory.sqlite").read_bytes() == damaged
 
 
-async def test_a_memory_that_is_no_text_is_not_remembered_but_the_session_is_kept(store: Store, engine: EngineName):
+async def test_an_invalid_memory_is_not_written_but_the_session_is_saved(store: Store, engine: EngineName):
     kept = Kept(store)
     result = await take(store, engine, "Two", PASS_1, calls(add()), said(memory_update="a \0 b"), session=kept.session)
     assert ending(result) == ("state_unstorable", "write_memory")
@@ -663,7 +663,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("returned", [[], b"{}", {"version": 1}, 1, "\ud800"])
-async def test_a_session_store_that_returns_something_else_is_not_believed(store: Store, engine: EngineName, returned: Any):
+async def test_an_invalid_return_value_of_the_session_store_is_an_error(store: Store, engine: EngineName, returned: Any):
     sessions, model = Broken(returned), ScriptedModel("never said")
     grants: dict[type, object] = {Model: model, SessionReader: sessions, SessionWriter: sessions}
     result = await take(store, engine, "Two", grants=grants)

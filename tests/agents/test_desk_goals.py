@@ -118,7 +118,7 @@ async def after_all(turns: list[Said]) -> SessionState:
 
 
 @given(turns=st.lists(TURNS, max_size=25))
-async def test_whatever_is_said_a_session_is_valid_and_no_goal_is_orphaned(turns: list[Said]):
+async def test_any_sequence_of_plans_leaves_a_valid_session(turns: list[Said]):
     session, ids, accepted = begun(version=0), CountingIds("g"), 0
     for turn in turns:
         before = session.model_copy(deep=True)
@@ -142,7 +142,7 @@ async def test_whatever_is_said_a_session_is_valid_and_no_goal_is_orphaned(turns
 
 
 @given(turns=st.lists(TURNS, max_size=12), planned=st.builds(PlannedGoal, goal_type=TYPES, priority=PRIORITIES))
-async def test_only_a_goal_that_is_strictly_more_urgent_comes_first(turns: list[Said], planned: PlannedGoal):
+async def test_only_a_more_urgent_goal_interrupts(turns: list[Said], planned: PlannedGoal):
     session = await after_all(turns)
     former, known = session.active_goal, named_goal(session, planned)
     after = take_up(session, planned)
@@ -163,7 +163,7 @@ async def test_only_a_goal_that_is_strictly_more_urgent_comes_first(turns: list[
 
 
 @given(priorities=st.lists(st.integers(1, 5), min_size=1, max_size=8))
-def test_goals_that_had_to_wait_are_resumed_in_the_order_of_their_urgency_and_age(priorities: list[int]):
+def test_waiting_goals_are_resumed_by_urgency_and_age(priorities: list[int]):
     session = new(9, *priorities)
     assert session.active_goal_id == "g-0"
     waiting = sorted(range(1, len(priorities) + 1), key=lambda number: -priorities[number - 1])
@@ -192,13 +192,13 @@ def test_a_goal_as_urgent_as_the_active_one_waits(priority: int | None, active: 
     assert {one.status for one in session.goals.values()} == {"active", "suspended"}
 
 
-def test_support_comes_before_sales_where_nobody_says_how_urgent_it_is():
+def test_support_has_a_higher_default_priority_than_sales():
     session = take_up(take_up(begun(), PlannedGoal(goal_type="sales.order"), "s"), PlannedGoal(goal_type="support.question"), "h")
     assert (session.goal_stack, session.goals["s"].priority, session.goals["h"].priority) == (["s", "h"], 50, 100)
     assert take_up(session, PlannedGoal(goal_type="sales.stock"), "t").active_goal_id == "h"
 
 
-def test_a_goal_that_waits_comes_first_when_it_becomes_more_urgent_and_is_not_on_the_stack_twice():
+def test_a_waiting_goal_that_becomes_more_urgent_moves_to_the_top():
     session = new(50, 40, 30)
     after = take_up(session, PlannedGoal(goal_id="g-2", goal_type="sales.x2", priority=60))
     assert after.goal_stack == ["g-1", "g-0", "g-2"]
@@ -208,7 +208,7 @@ def test_a_goal_that_waits_comes_first_when_it_becomes_more_urgent_and_is_not_on
 
 
 @given(turns=st.lists(TURNS, max_size=12), planned=st.builds(PlannedGoal, goal_type=TYPES, priority=PRIORITIES, slots_patch=SLOTS))
-async def test_a_plan_without_a_name_is_always_a_new_goal_and_changes_no_other(turns: list[Said], planned: PlannedGoal):
+async def test_a_plan_without_a_goal_id_creates_a_new_goal(turns: list[Said], planned: PlannedGoal):
     session = await after_all(turns)
     after = take_up(session, planned)
     assert named_goal(session, planned) is None
@@ -219,7 +219,7 @@ async def test_a_plan_without_a_name_is_always_a_new_goal_and_changes_no_other(t
 
 
 @given(turns=st.lists(TURNS, max_size=12), goal_type=st.sampled_from(AT_ONCE), updates=st.one_of(st.none(), UPDATES))
-async def test_small_talk_and_a_person_come_first_and_never_stay_open(turns: list[Said], goal_type: str, updates: StateUpdates | None):
+async def test_small_talk_and_a_request_for_a_person_end_with_the_turn(turns: list[Said], goal_type: str, updates: StateUpdates | None):
     session = await after_all(turns)
     after = take_up(session, PlannedGoal(goal_type=goal_type))
     assert after.active_goal_id == "new"
@@ -236,24 +236,24 @@ async def test_small_talk_and_a_person_come_first_and_never_stay_open(turns: lis
     [PlannedGoal(goal_id="a", goal_type="sales.order"), PlannedGoal(goal_id="b", goal_type="sales.stock")],
     ids=["it is done", "it is of another type"],
 )
-def test_a_plan_for_a_goal_that_cannot_be_meant_is_refused(planned: PlannedGoal):
+def test_a_plan_for_an_impossible_goal_is_refused(planned: PlannedGoal):
     with pytest.raises(ModelOutputInvalid):
         take_up(begun(goal("a", status="done"), goal("b")), planned)
 
 
 @pytest.mark.parametrize("known", [goal("new", status="done"), goal("new", type="sales.stock")], ids=["done", "open"])
-def test_a_new_goal_never_takes_the_place_of_one_with_the_same_name(known: dict[str, Any]):
+def test_a_new_goal_never_replaces_one_with_the_same_id(known: dict[str, Any]):
     with pytest.raises(StateInvalid, match="already"):
         take_up(begun(known), PlannedGoal(goal_type="sales.order"))
 
 
-def test_a_goal_may_be_new_under_the_name_that_the_planner_gives_it():
+def test_the_planner_can_name_a_new_goal():
     session = take_up(begun(), PlannedGoal(goal_id="mine", goal_type="sales.order"))
     assert session.active_goal_id == "mine"
 
 
 @given(known=SLOTS, patch=st.one_of(st.none(), SLOTS), updates=SLOTS)
-def test_slots_are_patched_and_never_forgotten(known: dict[str, Any], patch: dict[str, Any] | None, updates: dict[str, Any]):
+def test_slots_are_merged(known: dict[str, Any], patch: dict[str, Any] | None, updates: dict[str, Any]):
     session = take_up(begun(goal(slots=known)), PlannedGoal(goal_id="g-1", goal_type="sales.order", slots_patch=patch))
     session = with_updates(session, StateUpdates(slots_patch=updates), now=LATER)
     assert session.goals["g-1"].slots == {**known, **(patch or {}), **updates}
@@ -303,25 +303,25 @@ def test_a_specialist_changes_the_active_goal(updates: dict[str, Any], status: s
     assert after.goal_stack == ([] if status == "done" else ["g-1"])
 
 
-def test_a_goal_that_misses_something_with_nothing_to_ask_is_not_blocked():
+def test_a_goal_with_missing_fields_and_no_question_is_not_blocked():
     after = with_updates(begun(goal()), StateUpdates(missing=["quantity"]), now=LATER)
     assert (after.goals["g-1"].status, after.goals["g-1"].missing) == ("active", ["quantity"])
     assert list(faults(after)) == []
 
 
-async def test_a_specialist_who_blocks_a_goal_without_a_question_ends_the_turn():
+async def test_a_goal_blocked_without_a_question_ends_the_turn():
     session = with_updates(begun(goal()), StateUpdates(set_status="blocked"), now=LATER)
     assert list(faults(session)) != []
     with pytest.raises(StateInvalid):
         await validate_and_save_state(session, sessions=Sessions())
 
 
-def test_updates_for_nobody_are_refused():
+def test_updates_without_an_active_goal_are_refused():
     with pytest.raises(StateInvalid):
         with_updates(begun(goal(status="done")), StateUpdates(mark_done=True), now=LATER)
 
 
-def test_a_resumed_goal_waits_for_what_it_waited_for():
+def test_a_resumed_goal_keeps_its_missing_fields():
     session = take_up(begun(blocked()), PlannedGoal(goal_type="support.question"))
     assert session.goals["g-1"].status == "suspended"
     after = with_updates(session, StateUpdates(mark_done=True), now=LATER)
@@ -329,7 +329,7 @@ def test_a_resumed_goal_waits_for_what_it_waited_for():
 
 
 @given(first=st.one_of(st.none(), UPDATES), second=st.one_of(st.none(), UPDATES))
-def test_the_second_pass_wins_slot_by_slot_and_what_is_done_is_done(first: StateUpdates | None, second: StateUpdates | None):
+def test_updates_of_the_second_call_win_and_a_finished_goal_stays_finished(first: StateUpdates | None, second: StateUpdates | None):
     result = merged(first, second)
     if first is None or second is None:
         assert result == (first if second is None else second)
@@ -342,14 +342,14 @@ def test_the_second_pass_wins_slot_by_slot_and_what_is_done_is_done(first: State
     assert result.mark_done is (first.mark_done or second.mark_done)
 
 
-def test_an_empty_list_and_an_empty_text_of_the_second_pass_are_something_it_has():
+def test_empty_values_of_the_second_call_count():
     first = StateUpdates(missing=["a"], next_question="a?", memory_update="x")
     assert merged(first, StateUpdates(missing=[], next_question="", memory_update="")) == StateUpdates(
         missing=[], next_question="", memory_update=""
     )
 
 
-def test_what_is_done_does_not_pile_up_and_nothing_else_goes_with_it():
+def test_old_finished_goals_are_dropped_and_no_others():
     session = begun(goal("first", status="suspended", priority=1), goal("second", status="suspended", priority=1), goal("third"))
     for number in range(KEPT + 20):
         name = f"h-{number}"
@@ -387,12 +387,12 @@ def test_every_rule_of_a_session_is_one_fault(session: SessionState, wrong: int)
 
 
 @pytest.mark.parametrize(("goal_type", "domain"), [("sales.x", "sales"), ("support.x", "support"), ("hr.x", None), ("sales", None)])
-def test_a_goal_belongs_to_the_department_that_its_type_begins_with(goal_type: str, domain: str | None):
+def test_the_type_of_a_goal_names_its_specialist(goal_type: str, domain: str | None):
     assert domain_of(goal_type) == domain
 
 
 @given(data=st.data())
-def test_a_session_survives_its_store(data: st.DataObject):
+def test_a_session_can_be_stored_and_loaded(data: st.DataObject):
     session = new(*data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=5)))
     assert SessionState.model_validate_json(session.model_dump_json()) == session
     assert SessionState.model_validate(session.model_dump(mode="json")) == session

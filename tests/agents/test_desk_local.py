@@ -41,7 +41,7 @@ ENDINGS = {
 }
 
 
-async def test_messages_to_a_real_model_all_end_typed(store: Store):
+async def test_turns_with_a_real_model_end_in_a_reply_or_a_typed_error(store: Store):
     said = share(crossed(FORMS, SUBJECTS), of=10)
     async with (
         local_model(DeskRules(), PlannerResponse, max_tokens=64) as model,

@@ -43,7 +43,7 @@ def nowhere(engine: EngineName, folder: Path) -> Interlock:
 
 
 @pytest.mark.parametrize("replies", TURNS.values(), ids=TURNS)
-async def test_a_turn_is_repeated_on_the_other_engine_without_the_world(
+async def test_a_recorded_turn_is_replayed_on_the_other_engine(
     store: Store, engine: EngineName, tmp_path: Path, replies: tuple[Scripted, ...]
 ):
     path = tmp_path / "record"
@@ -57,7 +57,7 @@ async def test_a_turn_is_repeated_on_the_other_engine_without_the_world(
 
 
 @pytest.mark.parametrize("text", ["I want to buy an oak writing desk 120 cm", "How do I return a product?", "2 + 2", "1 / 0"])
-async def test_a_turn_without_a_model_is_repeated_too(store: Store, engine: EngineName, tmp_path: Path, text: str):
+async def test_an_offline_turn_is_replayed(store: Store, engine: EngineName, tmp_path: Path, text: str):
     path = tmp_path / "record"
     before = await store.shared(engine, None).run("desk", text, session=new_session(), record=path)
     assert before.error is None
@@ -65,7 +65,7 @@ async def test_a_turn_without_a_model_is_repeated_too(store: Store, engine: Engi
     assert (replay.differences, replay.result.output) == ((), before.output)
 
 
-async def test_a_turn_whose_store_went_away_is_repeated_with_its_error(own_store: Store, engine: EngineName, tmp_path: Path):
+async def test_an_error_of_the_store_is_replayed(own_store: Store, engine: EngineName, tmp_path: Path):
     path = tmp_path / "record"
     async with own_store.app(engine, grants={Model: Hooked(plan(), "Hello.", said(), at=2, do=own_store.stop)}) as app:
         before = await app.run("desk", "Hello", session="s", record=path)
@@ -75,7 +75,7 @@ async def test_a_turn_whose_store_went_away_is_repeated_with_its_error(own_store
     assert (replay.differences, replay.result.error) == ((), before.error)
 
 
-async def test_a_conversation_is_repeated_turn_by_turn(store: Store, engine: EngineName, tmp_path: Path):
+async def test_a_conversation_is_replayed_turn_by_turn(store: Store, engine: EngineName, tmp_path: Path):
     session, texts = new_session(), ("I want to buy an oak bar stool 45 cm", "How do I return a product?", "3")
     async with store.app(engine) as app:
         for number, text in enumerate(texts):
@@ -170,9 +170,7 @@ async def gone_on(store: Store, engine: EngineName, path: Path) -> tuple[TurnRes
         return await going_on.resume(path)
 
 
-async def test_a_turn_that_stopped_anywhere_goes_on_on_the_other_engine_and_repeats_no_call(
-    store: Store, engine: EngineName, tmp_path: Path
-):
+async def test_a_turn_stopped_at_any_point_is_resumed_on_the_other_engine(store: Store, engine: EngineName, tmp_path: Path):
     session, replies = new_session(), TURNS["tools"]
     async with store.app(engine, *replies) as app:
         whole = await app.run("desk", {"text": "An oak desk", "customer_id": "anna"}, session=session, record=tmp_path / "whole")
@@ -196,7 +194,7 @@ async def test_a_turn_that_stopped_anywhere_goes_on_on_the_other_engine_and_repe
     assert (await nowhere(engine, tmp_path).replay(tmp_path / "cut-5")).differences == ()
 
 
-async def test_a_save_that_nobody_wrote_down_is_found_and_not_made_twice(store: Store, engine: EngineName, tmp_path: Path):
+async def test_an_unrecorded_save_is_detected_and_not_repeated(store: Store, engine: EngineName, tmp_path: Path):
     session, replies = new_session(), TURNS["tools"]
     async with store.app(engine, *replies) as app:
         await app.run("desk", {"text": "An oak desk", "customer_id": "anna"}, session=session, record=tmp_path / "whole")
@@ -235,7 +233,7 @@ CRASH = """
 """
 
 
-async def test_a_process_that_dies_after_the_save_is_gone_on_with_by_another(own_store: Store, engine: EngineName):
+async def test_another_process_resumes_a_turn_that_died_after_the_save(own_store: Store, engine: EngineName):
     replies = [plan(missing=["quantity"], next_question="How many?"), said("How many?", memory_update="Likes oak.")]
     command = [sys.executable, "-c", textwrap.dedent(CRASH), engine, str(own_store.folder), f"unix://{own_store.address}"]
     died = subprocess.run([*command, json.dumps(replies)], check=False, capture_output=True, timeout=60)  # noqa: ASYNC221 - nothing else runs
@@ -248,7 +246,7 @@ async def test_a_process_that_dies_after_the_save_is_gone_on_with_by_another(own
     assert list(own_store.remembered().values()) == ["Likes oak."]
 
 
-async def test_events_are_told_again_as_they_were(store: Store, engine: EngineName, tmp_path: Path):
+async def test_events_are_replayed(store: Store, engine: EngineName, tmp_path: Path):
     before: list[Event] = []
     after: list[Event] = []
     path = tmp_path / "record"

@@ -23,24 +23,24 @@ def asked(product: str, *shown: dict[str, str], **slots: Any) -> dict[str, Any]:
     return {"lines": [{"product": product}], "asked": product, "shown": [*shown], **slots}
 
 
-def test_it_is_what_was_shown_last():
+def test_it_refers_to_the_product_shown_last():
     focus = focus_of(session_of(asked("desks", STEEL), asked("lamps", LAMP)))
     assert (focus.shown, focus.asked) == ([LAMP], LAMP["name"])
     assert focus_of(session_of(asked("lamps", LAMP, STEEL))).asked == "lamps"
 
 
-def test_a_question_that_found_nothing_leaves_nothing_to_refer_to():
+def test_a_question_without_a_result_clears_the_references():
     assert focus_of(session_of(asked("lamps", LAMP), asked("sofas"))).asked == ""
 
 
-def test_a_message_that_was_only_taken_for_a_name_changes_nothing():
+def test_a_message_that_is_only_a_name_keeps_the_references():
     assert focus_of(session_of(asked("lamps", LAMP), asked("wow", is_guess=True))).shown == [LAMP]
 
 
 @pytest.mark.parametrize(
     ("words", "expected"), [("large black", True), ("160 cm", True), ("with 4", True), ("black desk", False), ("chair", False)]
 )
-def test_what_something_is_like_is_told_from_what_it_is(words: str, *, expected: bool):
+def test_properties_are_distinguished_from_names(words: str, *, expected: bool):
     assert is_like_only(words) is expected
 
 

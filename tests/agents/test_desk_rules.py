@@ -67,7 +67,7 @@ def read(text: str) -> int | None:
 
 
 @given(number=st.integers(1, 999))
-def test_a_quantity_in_words_or_digits_is_read_whole(number: int):
+def test_a_quantity_in_words_or_digits_is_parsed_completely(number: int):
     for said in (
         spelled(number),
         spelled(number).replace("-", " "),
@@ -84,14 +84,14 @@ def test_a_quantity_in_words_or_digits_is_read_whole(number: int):
 
 
 @given(low=st.integers(1, 999), high=st.integers(1, 999))
-def test_two_numbers_are_never_taken_for_one(low: int, high: int):
+def test_two_numbers_are_never_parsed_as_one(low: int, high: int):
     texts = [f"{low} to {high}", f"{low}-{high}", f"{low} or {high}", f"between {low} and {high}", f"{spelled(low)} to {spelled(high)}"]
     for text in [*texts, f"about {low}", f"at least {low}", f"{low}.5", f"{spelled(low)} and a half", f"{low} or so"]:
         assert read(text) is None, text
 
 
 @given(low=st.integers(1, 999), high=st.integers(1, 999))
-def test_a_price_is_never_taken_for_a_quantity(low: int, high: int):
+def test_a_price_is_never_parsed_as_a_quantity(low: int, high: int):
     for text in (f"lamps under {low} euros", f"lamps for {low} €", f"lamps between {low} and {high} eur", f"a lamp for ${low}"):
         budget, rest = take_budget(masked(normalised(text)))
         assert budget is not None
@@ -108,14 +108,14 @@ TEXTS = st.one_of(st.text(min_size=1, max_size=60), st.lists(PIECES, min_size=1,
 
 @pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
 @given(text=TEXTS)
-def test_whatever_is_said_there_is_a_plan(session: SessionState, text: str):
+def test_any_message_gets_a_plan(session: SessionState, text: str):
     if text.strip():
         plan_for(text, session)
 
 
 @pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
 @pytest.mark.parametrize("text", ["hi " * 10_000, "(" * 30_000, "a" * 32_000, "2 and " * 5_000, "not " * 8_000])
-def test_a_long_message_is_said_to_be_too_long(session: SessionState, text: str):
+def test_a_too_long_message_is_reported(session: SessionState, text: str):
     plan = plan_for(text, session)
     assert "1,000 characters" in str(plan.slots_patch)
 
@@ -125,7 +125,7 @@ GOALS = ["support.address", "sales.quote"]
 
 @pytest.mark.parametrize("goal_type", GOALS)
 @pytest.mark.parametrize("blocked", [True, False])
-async def test_a_goal_that_the_rules_do_not_know_can_be_ended(store: Store, engine: EngineName, goal_type: str, *, blocked: bool):
+async def test_an_unknown_goal_can_be_finished(store: Store, engine: EngineName, goal_type: str, *, blocked: bool):
     session = new_session()
     fields: dict[str, Any] = {"status": "blocked", "missing": ["a"], "next_question": "Where?"} if blocked else {}
     store.put(session, stored(session, goal(type=goal_type, **fields)))
@@ -157,7 +157,7 @@ PLAIN_WORDS = [
 
 @settings(max_examples=300)
 @given(words=st.lists(st.sampled_from(PLAIN_WORDS), max_size=12))
-def test_what_help_is_asked_for_is_found_in_a_bounded_time(words: list[str]):
+def test_topics_are_found_in_bounded_time(words: list[str]):
     text = Text(" ".join(words))
     found = topics_of(text)
     assert len(found) == len(set(found)) <= len(TOPICS)

@@ -88,7 +88,7 @@ async def test_1_offline_an_order_asks_exactly_one_question_and_goes_on_when_it_
     assert second.path == (*PLANNED, *TOOL_PATH, *STRUCTURED_PATH, *SAVED)
 
 
-async def test_what_was_remembered_is_known_in_another_conversation_of_the_customer(store: Store, engine: EngineName):
+async def test_memories_are_used_in_another_conversation_of_the_customer(store: Store, engine: EngineName):
     customer = f"c-{new_session()}"
     for number, note in enumerate(("Likes brass.", "Has a dog.")):
         given = {"text": "A lamp", "customer_id": customer}

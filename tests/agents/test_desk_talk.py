@@ -27,7 +27,7 @@ async def test_an_answer_without_tools_can_end_its_goal(store: Store, engine: En
     assert (told["said"], told["tool_results"]) == ("It is in the shop.", None)
 
 
-async def test_an_answer_without_tools_may_want_tools_after_all_once(store: Store, engine: EngineName):
+async def test_an_answer_without_tools_may_request_tools_once(store: Store, engine: EngineName):
     wants = said("", tools=[{"tool": "math.evaluate", "args": {"expression": "2"}}])
     result = await take(store, engine, "2?", *NOTHING, wants, said("2", mark_done=True))
     assert (result.output, result.metadata["active_goal"]) == ("2", None)
@@ -58,7 +58,7 @@ async def test_two_orders_are_two_goals_and_both_are_in_the_reply_until_they_are
     }
 
 
-async def test_the_planner_and_the_specialist_see_what_was_said_before(store: Store, engine: EngineName):
+async def test_the_planner_and_the_specialist_see_the_conversation(store: Store, engine: EngineName):
     session = new_session()
     await take(store, engine, "Do you have lamps?", *NOTHING, said("Yes, three.", mark_done=True), session=session)
     model = ScriptedModel(*NOTHING, said("The last one.", mark_done=True))
@@ -71,7 +71,7 @@ async def test_the_planner_and_the_specialist_see_what_was_said_before(store: St
 
 
 @given(said=st.lists(st.tuples(st.text(max_size=50) | st.just("é" * 5000), st.text(max_size=50) | st.just("x" * 5000)), max_size=30))
-def test_a_conversation_is_bounded_and_its_end_is_kept(said: list[tuple[str, str]]):
+def test_a_conversation_keeps_its_last_messages(said: list[tuple[str, str]]):
     session = SessionState.model_validate(stored("s"))
     for message, reply in said:
         session = with_exchange(session, message, reply)
@@ -97,7 +97,7 @@ class Memory:
         self.asked.append(f"{subject} {text}")
 
 
-async def test_memories_of_one_customer_in_two_workspaces_are_apart(store: Store, engine: EngineName):
+async def test_memories_of_one_customer_in_two_workspaces_are_separate(store: Store, engine: EngineName):
     customer, known = f"c-{new_session()}", {}
     for workspace in ("north", "south", "north"):
         model = ScriptedModel(*NOTHING, said("Fine.", mark_done=True, memory_update=f"Lives in the {workspace}."))
@@ -107,7 +107,7 @@ async def test_memories_of_one_customer_in_two_workspaces_are_apart(store: Store
     assert subject_of("a", 'b", "c') != subject_of('c", "a', "b")
 
 
-async def test_without_a_customer_nothing_is_remembered_and_a_session_is_no_customer(store: Store, engine: EngineName):
+async def test_without_a_customer_no_memory_is_written(store: Store, engine: EngineName):
     session, before = new_session(), store.remembered()
     replies = (*NOTHING, said("Fine.", mark_done=True, memory_update="Likes brass."))
     assert (await take(store, engine, "Hello", *replies, session=session)).error is None
@@ -120,7 +120,7 @@ SMALL: dict[str, Scripted] = {"open": said("Hello!"), "blocked": said("Hello!", 
 
 
 @pytest.mark.parametrize("answer", SMALL.values(), ids=SMALL)
-async def test_small_talk_is_answered_and_opens_no_goal_that_stays_open(store: Store, engine: EngineName, answer: Scripted):
+async def test_small_talk_is_answered_and_leaves_no_open_goal(store: Store, engine: EngineName, answer: Scripted):
     session = new_session()
     await take(store, engine, "Help", *NOTHING, said("What is it?"), session=session)
     result = await take(store, engine, "Thanks", plan("support.small_talk"), "Hello.", answer, session=session)
@@ -128,7 +128,7 @@ async def test_small_talk_is_answered_and_opens_no_goal_that_stays_open(store: S
     assert [one["type"] for one in result.metadata["open_goals"]] == ["support.question"]
 
 
-async def test_a_person_is_asked_with_the_conversation_and_what_they_say_is_told(store: Store, engine: EngineName):
+async def test_a_person_sees_the_conversation_and_answers_the_customer(store: Store, engine: EngineName):
     session, person = new_session(), ScriptedHuman("Call me on Monday.")
     await take(store, engine, "My lamp is broken", *NOTHING, said("I am sorry.", mark_done=True), session=session)
     model = ScriptedModel(plan("support.person"), "I tell them.", said("Call on Monday."))
@@ -140,7 +140,7 @@ async def test_a_person_is_asked_with_the_conversation_and_what_they_say_is_told
     assert [one["person"] for one in told] == [{"answer": "Call me on Monday.", "given_up": False}] * 2
 
 
-async def test_where_nobody_can_be_asked_the_specialist_is_told_so(store: Store, engine: EngineName):
+async def test_the_specialist_knows_if_no_person_can_be_asked(store: Store, engine: EngineName):
     model = ScriptedModel(plan("support.person"), "Nobody.", said("Write to us."))
     result = await take(store, engine, "A person, please", grants={Model: model}, human="nobody")
     assert result.output == "Write to us."
@@ -165,7 +165,7 @@ async def test_a_customer_who_asks_for_a_person_waits_for_one(store: Store, engi
     assert store.document(session)["version"] == 1
 
 
-async def test_a_customer_who_goes_on_writing_is_served_and_told_what_became_of_the_request_for_a_person(store: Store, engine: EngineName):
+async def test_a_customer_who_writes_again_is_answered_without_the_person(store: Store, engine: EngineName):
     session = new_session()
     async with store.app(engine) as app:
         asked = await app.run("desk", "Can I talk to a person?", session=session)
@@ -181,7 +181,7 @@ async def test_a_customer_who_goes_on_writing_is_served_and_told_what_became_of_
     assert said[1] == served.metadata["ended"]
 
 
-async def test_the_specialists_model_is_told_that_a_request_for_a_person_was_given_up(store: Store, engine: EngineName):
+async def test_the_specialist_knows_that_a_request_for_a_person_was_given_up(store: Store, engine: EngineName):
     session = new_session()
     model = ScriptedModel(
         plan("support.person"), "Sorry.", said("Nobody came.", mark_done=True), *NOTHING, said("A lamp is a lamp.", mark_done=True)

@@ -39,13 +39,13 @@ async def test_an_empty_customer_is_the_same_in_every_turn(store: Store):
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-async def test_a_number_that_json_does_not_have_is_no_plan(number: str):
+async def test_a_plan_with_nan_is_invalid(number: str):
     with pytest.raises(ModelOutputInvalid):
         await parse_json(plan(slots_patch={"a": 1}).replace(": 1", f": {number}"))
 
 
 @pytest.mark.parametrize("text", ["(" * 4000 + "a", "-" * 4000])
-def test_the_rules_find_a_sum_in_a_time_that_everybody_can_wait_for(text: str):
+def test_the_rules_find_a_sum_in_bounded_time(text: str):
     session = SessionState.model_validate(stored("s"))
     request = PlannerRequest(user_message=text, memory_summary=None, session=session, now=NOW)
     before = time.process_time()
@@ -53,7 +53,7 @@ def test_the_rules_find_a_sum_in_a_time_that_everybody_can_wait_for(text: str):
     assert (time.process_time() - before) * (MAX_TEXT / 4000) < 10
 
 
-def test_a_blank_question_is_no_question():
+def test_a_blank_question_is_ignored():
     session = SessionState.model_validate(stored("s", goal()))
     updates = StateUpdates(set_status="blocked", missing=["a"], next_question=" ")
     assert list(faults(with_updates(session, updates, now=NOW))) != []
@@ -140,6 +140,6 @@ OFFLINE: dict[str, tuple[tuple[str, ...], Callable[[str, Any], bool]]] = {
 
 
 @pytest.mark.parametrize(("texts", "holds"), OFFLINE.values(), ids=OFFLINE)
-async def test_offline_what_a_customer_says_is_understood(store: Store, texts: tuple[str, ...], holds: Callable[[str, Any], bool]):
+async def test_offline_messages_are_understood(store: Store, texts: tuple[str, ...], holds: Callable[[str, Any], bool]):
     result = await said_offline(store, *texts)
     assert holds(result.output, result.metadata["active_goal"]), json.dumps(result.output)

@@ -1,4 +1,4 @@
-"""analyst: plans, runs tools in parallel, verifies, plans again where needed, streams the answer and summarises old messages."""
+"""analyst: plans, runs tools concurrently, verifies, plans again if needed, streams the answer and summarises old messages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from interlock.agent import Agent
 from interlock.reply import Reply
-from interlock_agents.analyst.admission import parse_input
 from interlock_agents.analyst.exports import EXPORTS
 from interlock_agents.analyst.graph import analyst
+from interlock_agents.analyst.input import parse_input
 from interlock_agents.analyst.invariants import INVARIANTS
 from interlock_agents.analyst.native import NATIVE
 from interlock_agents.analyst.nodes import is_useful

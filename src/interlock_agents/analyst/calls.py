@@ -18,9 +18,10 @@ from interlock_agents.analyst.state import ToolOutput
 
 __all__ = ["filled", "normalised", "refusals"]
 
-_NOWHERE: Any = cast("Any", Registry)()
-_MOST_DIGITS, _MOST_QUOTED = 9, 200
-_MOST_FILLED = 1024 * 1024  # characters that references in the arguments of one call may stand for
+_NO_REFERENCES: Any = cast("Any", Registry)()
+_MAX_DIGITS, _MAX_QUOTED = 9, 200
+# The total length of the values that replace references in the arguments of one call.
+_MAX_FILLED = 1024 * 1024
 _REFERENCE = re.compile(r"\{\{\s*([A-Za-z0-9_-]+)((?:\.[A-Za-z0-9_-]+)*)\s*\}\}")
 
 
@@ -31,7 +32,7 @@ def normalised(wanted: Sequence[WantedCall], taken: Iterable[str] = ()) -> tuple
     calls: list[PlannedCall] = []
     for position, one in enumerate(wanted):
         name, number = names[position], len(used) + 1
-        while not name or name in used or (name != names[position] and name in names):  # a name that is given is not taken away
+        while not name or name in used or (name != names[position] and name in names):  # keep the ids that the plan gives
             name, number = f"call-{number}", number + 1
         used.add(name)
         needed = dict.fromkeys(match[1] for text in _texts(one.args) for match in _REFERENCE.finditer(text))
@@ -58,7 +59,7 @@ def refusals(
 def filled(args: dict[str, JsonValue], outputs: Mapping[str, ToolOutput]) -> dict[str, JsonValue]:
     """Replace references in the arguments with the results that they refer to."""
     found: dict[str, JsonValue] = {}
-    left = _MOST_FILLED
+    left = _MAX_FILLED
 
     def put(reference: re.Match[str]) -> JsonValue:
         nonlocal left
@@ -66,7 +67,7 @@ def filled(args: dict[str, JsonValue], outputs: Mapping[str, ToolOutput]) -> dic
             found[reference[0]] = _found(reference, outputs)
         left -= len(_written(found[reference[0]]))
         if left < 0:
-            raise ToolInputInvalid(f"The arguments become too large: the result for '{reference[0][:_MOST_QUOTED]}' is too long.")
+            raise ToolInputInvalid(f"The arguments become too large: the result for '{reference[0][:_MAX_QUOTED]}' is too long.")
         return found[reference[0]]
 
     return {name: _filled(value, put) for name, value in args.items()}
@@ -78,14 +79,14 @@ def _reason(call: PlannedCall, offered: Mapping[str, Tool], known: set[str]) -> 
     if _same(call) in known:
         return ToolError(f"'{call.tool}' was called with these arguments before: change them.")
     if call.after:
-        return None  # what it is called with is not known yet; the tool checks it
+        return None  # the arguments are not complete yet; the tool validates them
     try:
         # Use an empty registry: otherwise the validator would fetch the URL of a "$ref" in a server's schema.
-        Draft202012Validator(cast("Any", offered[call.tool].parameters), registry=_NOWHERE).validate(call.args)
+        Draft202012Validator(cast("Any", offered[call.tool].parameters), registry=_NO_REFERENCES).validate(call.args)
     except ValidationError as error:
         where = ".".join(map(str, error.absolute_path))
         return ToolInputInvalid(f"'{call.tool}' does not take these arguments: {where + ': ' if where else ''}{error.message[:300]}.")
-    except Exception:  # noqa: BLE001 - whatever a schema that is none makes the validator raise: the tool checks the arguments
+    except Exception:  # noqa: BLE001 - an invalid schema can raise any error, and the tool checks the arguments itself
         return None
     return None
 
@@ -98,7 +99,7 @@ def _refuse_lost(calls: Sequence[PlannedCall], refused: dict[str, ToolError], ca
         waiting = [call for call in waiting if call.id not in can_end]
     for call in waiting:
         missing = ", ".join(f"'{name}'" for name in call.after if name not in can_end)
-        refused[call.id] = ToolInputInvalid(f"'{call.tool}' needs the result of {missing}, which there will not be.")
+        refused[call.id] = ToolInputInvalid(f"'{call.tool}' needs the result of {missing}, which is missing.")
 
 
 def _same(call: PlannedCall) -> str:
@@ -135,13 +136,13 @@ def _found(reference: re.Match[str], outputs: Mapping[str, ToolOutput]) -> JsonV
     for part in reference[2].split(".")[1:]:
         if isinstance(value, dict) and part in value:
             value = value[part]
-        elif isinstance(value, list) and part.isdecimal() and len(part) <= _MOST_DIGITS and int(part) < len(value):
+        elif isinstance(value, list) and part.isdecimal() and len(part) <= _MAX_DIGITS and int(part) < len(value):
             value = value[int(part)]
         else:
             output = None
             break
     if output is None:
-        raise ToolInputInvalid(f"'{reference[0][:_MOST_QUOTED]}' is not in the result of '{reference[1][:_MOST_QUOTED]}'.")
+        raise ToolInputInvalid(f"'{reference[0][:_MAX_QUOTED]}' is not in the result of '{reference[1][:_MAX_QUOTED]}'.")
     return value
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.engine.messages import NativeField, ai_message, human_message, tool_message
-from interlock_agents.analyst.admission import humans
+from interlock_agents.analyst.input import humans
 from interlock_agents.analyst.state import Ai, Human, Message, ToolOutput
 
 __all__ = ["NATIVE"]

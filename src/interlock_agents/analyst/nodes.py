@@ -129,7 +129,7 @@ async def planner(
     if not safety_check:
         return Simple(plan=f"Refuse: {user_context.refusal}.")
     if retry_count > user_context.max_retries:
-        return Simple(plan="Say what could not be found: there were plans enough.")
+        return Simple(plan="Say what could not be found: the plans are used up.")
     prompt = _prompt(
         _payload(
             tools=[{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in user_context.tools],

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 __all__ = ["MAX_CALLS", "PlannedCall", "PlannerDecision", "Summary", "WantedCall"]
 
 MAX_CALLS = 16
-"""How many tools one plan may call."""
+"""The maximum number of tool calls of a plan."""
 
 _MAX_SUMMARY = 4000
 
@@ -31,12 +31,12 @@ class _Answer(BaseModel):
 
 
 class WantedCall(_Answer):
-    """A call of a tool, as the planner asks for it."""
+    """A tool call as the planner requests it."""
 
     tool: str
     args: dict[str, JsonValue]
     id: str | None = None
-    part: Annotated[str, Field(description="the part of the question that the call serves, as `parts` names it")] = ""
+    part: Annotated[str, Field(description="the part of the question that the call answers, as named in `parts`")] = ""
 
 
 class PlannerDecision(_Answer):
@@ -52,14 +52,14 @@ class PlannerDecision(_Answer):
         Field(
             default_factory=list,
             max_length=MAX_CALLS,
-            description="what the answer has to say first: what is left out or taken for granted",
+            description="what the answer has to say first: what is left out or assumed",
         ),
     ]
     reason: str = ""
-    ask: Annotated[str, Field(description="a question to the user, where the request is not clear; else empty")] = ""
+    ask: Annotated[str, Field(description="a question to the user if the request is not clear, or empty")] = ""
 
 
 class Summary(_Answer):
-    """The conversation so far, in short."""
+    """A summary of the conversation so far."""
 
     summary: Annotated[str, Field(min_length=1, max_length=_MAX_SUMMARY)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from interlock.capabilities import Toolbox, ToolGateway
 from interlock.errors import InterlockError, StoreCorrupt
@@ -16,6 +17,9 @@ from interlock_agents.analyst.capabilities import Policy, Profiles
 from interlock_agents.analyst.policies import FileProfiles, OpenProfiles, RulePolicy
 from interlock_agents.analyst.settings import AnalystSettings
 from interlock_agents.shop.tools import analyst_tools
+
+if TYPE_CHECKING:
+    from interlock_agents.analyst.warehouse.warehouse import Warehouse
 
 __all__ = ["PROVIDERS"]
 
@@ -35,16 +39,18 @@ def _open_policy(context: Context) -> Policy:
     )
 
 
-def _open_tools(context: Context) -> Tools:
-    from interlock_agents.analyst.warehouse.opening import open_warehouse  # noqa: PLC0415 - slow import
+def _open_warehouse(context: Context) -> Warehouse:
+    from interlock_agents.analyst.warehouse.warehouse import open_warehouse  # noqa: PLC0415 - slow import
 
-    settings = context.settings.of(AnalystSettings)
-    warehouse = open_warehouse(
-        settings.warehouse,
-        folder=context.settings.folder,
-        timeout_s=context.settings.tool_seconds,
-        max_bytes_billed=settings.warehouse_bytes,
+    settings, common = context.settings.of(AnalystSettings), context.settings
+    return open_warehouse(
+        settings.warehouse, folder=common.folder, timeout_s=common.tool_seconds, max_bytes_billed=settings.warehouse_bytes
     )
+
+
+def _open_tools(context: Context) -> Tools:
+    settings = context.settings.of(AnalystSettings)
+    warehouse = _open_warehouse(context)
     context.at_close(lambda: asyncio.to_thread(warehouse.close))
     query_tool = FunctionTool("bq_query", warehouse.query, description=warehouse.description)
     tools = (*analyst_tools(context.settings.folder, documents_path=settings.documents_path), query_tool)
@@ -78,17 +84,11 @@ async def _check_warehouse(context: Context) -> Check:
 
 
 def _read_tables(context: Context, demo: Path | None) -> None:
-    from interlock_agents.analyst.warehouse.demo import DATASET  # noqa: PLC0415 - imports DuckDB
-    from interlock_agents.analyst.warehouse.opening import open_warehouse  # noqa: PLC0415 - imports DuckDB
+    from interlock_agents.analyst.warehouse.demo import DATASET  # noqa: PLC0415 - slow import
     from interlock_agents.analyst.warehouse.warehouse import DuckWarehouse  # noqa: PLC0415 - slow import
 
-    settings, folder, seconds = context.settings.of(AnalystSettings), context.settings.folder, context.settings.tool_seconds
-    opened = (
-        open_warehouse(settings.warehouse, folder=folder, timeout_s=seconds, max_bytes_billed=settings.warehouse_bytes)
-        if demo is None
-        # Open the demo data as a user's file, because user files are never replaced.
-        else DuckWarehouse(folder, path=demo, dataset=DATASET)
-    )
+    # Open the demo data as a user's file, because user files are never replaced.
+    opened = _open_warehouse(context) if demo is None else DuckWarehouse(context.settings.folder, path=demo, dataset=DATASET)
     try:
         _ = opened.description
     finally:

@@ -15,32 +15,10 @@ from interlock.contract import Control, Outcome, Trusted, Untrusted
 from interlock_agents.analyst.plan import PlannedCall
 
 __all__ = [
-    "ANYBODY",
-    "Admitted",
-    "AgentState",
-    "Ai",
-    "Complex",
-    "Executed",
-    "Failure",
-    "Generated",
-    "Good",
-    "Human",
-    "Lacking",
-    "Message",
-    "NextStep",
-    "Phase",
-    "Scratchpad",
-    "Selected",
-    "Simple",
-    "Summarised",
-    "ToolOutput",
-    "Trim",
-    "Untrimmed",
-    "UserContext",
-    "appended",
-    "came_after",
-    "marked",
-]
+    "ANYBODY", "Admitted", "AgentState", "Ai", "Complex", "Executed", "Failure", "Generated", "Good", "Human", "Lacking", "Message",
+    "NextStep", "Phase", "Scratchpad", "Selected", "Simple", "Summarised", "ToolOutput", "Trim", "Untrimmed", "UserContext", "appended",
+    "came_after", "marked",
+]  # fmt: skip
 
 ANYBODY = "anybody"
 """The user id of a turn that names no user."""

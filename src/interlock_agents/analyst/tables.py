@@ -1,4 +1,4 @@
-"""Tables in an answer: how the values of a column are written depends on what kind of values they are."""
+"""Tables in an answer. The format of a column depends on the kind of its values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2100
 
 
 def kind_of(name: str, values: Sequence[Any]) -> ColumnKind:
-    """Tell what kind of values a column has, by its name and by what is in it."""
+    """Return the kind of a column, by its name and its values."""
     present = [value for value in values if value is not None]
     if all(isinstance(value, str) for value in present):
         return "time" if present and all(_TIME.fullmatch(value) for value in present) else "text"
@@ -44,7 +44,7 @@ def kind_of(name: str, values: Sequence[Any]) -> ColumnKind:
 
 
 def written(value: Any, kind: ColumnKind, name: str = "") -> str:
-    """Write one value of a column: years and identifiers without separators, money with cents, shares of a hundred with a sign."""
+    """Format a value: years and identifiers without separators, money with cents, percentages with a sign."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -57,7 +57,7 @@ def written(value: Any, kind: ColumnKind, name: str = "") -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Write rows as a Markdown table. One value alone is written with its unit."""
+    """Format rows as a Markdown table. A single value gets its unit."""
     kinds: list[ColumnKind] = [kind_of(name, [row[at] if at < len(row) else None for row in rows]) for at, name in enumerate(columns)]
     if len(rows) == len(columns) == len(rows[0]) == 1:
         unit = _UNIT.search(columns[0])
@@ -68,7 +68,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def fitting(result: JsonValue, most: int) -> JsonValue | None:
-    """Return a table with as many of its rows as fit into so many characters, and how many there are; None for what is no table."""
+    """Return a table with the rows that fit into `most` characters and the row count, or None if the result is not a table."""
     match result:
         case {"columns": [*columns], "rows": [*rows]} if all(isinstance(row, list) for row in rows):
             pass
@@ -86,7 +86,7 @@ def fitting(result: JsonValue, most: int) -> JsonValue | None:
 
 
 def csv_of(result: JsonValue) -> str | None:
-    """Write all rows of a table as CSV, values as they are; None for what is no table."""
+    """Return all rows of a table as CSV, or None if the result is not a table."""
     match result:
         case {"columns": [*columns], "rows": [*rows]} if all(isinstance(row, list) for row in rows):
             out = io.StringIO()
@@ -99,7 +99,7 @@ def csv_of(result: JsonValue) -> str | None:
 
 
 def heading(name: str) -> str:
-    """Return the name of a column in words, with its unit."""
+    """Return the name of a column for a reader, with its unit."""
     unit = _UNIT.search(name)
     plain = (name[: unit.start()] if unit else name).replace("_", " ").replace("|", "\\|")
     if _PERCENT.search(name):

@@ -1,4 +1,4 @@
-"""What the desk says about products and orders where there is no model: only what the catalogue says."""
+"""Answers of the offline rules about products and orders. They contain only what the catalogue has."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["ended", "lines_in", "not_noted", "notes", "order_answer", "queries",
 Found = dict[str, Any]
 
 _INSTEAD = "Which product would you like instead?"
-_AS_MANY = 5  # products are listed at most
-_AS_NEAR = 3  # of those that only come near
+# The maximum number of products in a list, and of similar products.
+_AS_MANY, _AS_NEAR = 5, 3
 _ASK_WHAT = "Ask “What do you sell?” to see what there is."
 _NOT_SENT = "It is noted in this conversation and not sent anywhere yet."
 
 
 def ended(message: str, **slots: Any) -> SpecialistResponse:
-    """Say something and put an end to the goal."""
+    """Return a message that ends the goal."""
     return SpecialistResponse(message=message, state_updates=StateUpdates(slots_patch=slots, mark_done=True))
 
 
@@ -35,7 +35,7 @@ def lines_in(goal: Goal) -> list[Line]:
 
 
 def queries(goal: Goal) -> list[dict[str, Any]]:
-    """Return the arguments for looking up each product of a goal; one that others may explain is looked up alone as well."""
+    """Return the search arguments for each product of a goal. A product with alternatives is also searched alone."""
     made: list[dict[str, Any]] = []
     for line in lines_in(goal):
         one: dict[str, Any] = {"query": line.get("sku") or line.get("product", "")}
@@ -48,7 +48,7 @@ def queries(goal: Goal) -> list[dict[str, Any]]:
 
 
 def _paired(goal: Goal, results: Sequence[Found]) -> list[tuple[Line, Found]]:
-    """Put each product of a goal together with what was found for it."""
+    """Pair each product of a goal with its search result."""
     left = iter(results)
     pairs: list[tuple[Line, Found]] = []
     for line in lines_in(goal):
@@ -64,7 +64,7 @@ def _paired(goal: Goal, results: Sequence[Found]) -> list[tuple[Line, Found]]:
 
 
 def _with_number(line: Line, found: Found) -> tuple[Line, Found]:
-    """Take a number after a name for the quantity where no product has it in its name."""
+    """Use a number after a name as the quantity if no product has it in its name."""
     nearest, maybe = cast("Found", found.get("nearest") or {}), line.get("maybe")
     if found["count"] or maybe is None or nearest.get("without") != [str(maybe)]:
         return line, found
@@ -85,7 +85,7 @@ def _read_as(found: Sequence[Found]) -> dict[str, str]:
 
 
 def notes(goal: Goal, found: Sequence[Found] = ()) -> str:
-    """Name what was read as something else, and what was not used."""
+    """List the words that were replaced, and the words that were not used."""
     said = [f"I read “{word}” as “{other}”." for word, other in _read_as(found).items()]
     asides = cast("list[str]", goal.slots.get("asides") or [])
     if asides:
@@ -113,7 +113,7 @@ def _budget(line: Line, currency: str) -> str:
 
 
 def _missing(line: Line, found: Found) -> tuple[str, list[Found]]:
-    """Say that there is no such product, why, and what comes near it."""
+    """Say that there is no such product, and list similar ones."""
     wanted, nearest = _wanted(line), cast("Found", found.get("nearest") or {})
     if line.get("prefer"):
         return f"There is no “{wanted}” one like “{line.get('prefer')}”{_budget(line, '')} in the catalogue.", []
@@ -138,7 +138,7 @@ def _quoted(words: Sequence[str]) -> str:
 
 
 def _kept(line: Line, found: Found) -> str:
-    """Return the words that what was found, or comes near, has: those asked for, and those of what it should be like."""
+    """Return the requested words that the products found have."""
     near = cast("Found", found.get("nearest") or {})
     without, read_as = set(cast("list[str]", near.get("without") or [])), cast("dict[str, str]", found.get("read_as") or {})
     asked = [word for word in _wanted(line).split() if read_as.get(word, word) not in without]
@@ -157,7 +157,7 @@ def _has_word(product: Found, word: str) -> bool:
 
 
 def stock_answer(goal: Goal, results: Sequence[Found]) -> SpecialistResponse:
-    """Say what there is, for how much, and how many of it."""
+    """List products with their price and stock."""
     if results and "categories" in results[0]:
         kinds = ", ".join(f"{name} ({count})" for name, count in results[0]["categories"].items())
         return ended(f"The catalogue has {results[0]['count']} products: {kinds}. Which of these would you like to see?")
@@ -176,7 +176,7 @@ def stock_answer(goal: Goal, results: Sequence[Found]) -> SpecialistResponse:
 
 
 def _exact(line: Line, found: Found) -> list[Found]:
-    """Return what was found: the one product that is named, the cheapest where only that is asked for, or all of them."""
+    """Return the one product that is named, the cheapest if only that is requested, or all products."""
     products = cast("list[Found]", found["products"])
     if line.get("only") and products:
         first = [one for one in products if one["price"] == products[0]["price"]]
@@ -205,7 +205,7 @@ def _found(goal: Goal, line: Line, found: Found, *, alone: bool) -> str:
         first = {"cheapest": "cheapest", "dearest": "most expensive"}[line.get("order", "")]
         limit = _budget(line, products[0]["currency"])
         return f"The {first} of the {found['count']} products that fit {_label(line)}{limit}{_besides(products)}:\n{rows}"
-    quantity = line.get("quantity") or 1  # what is said of one piece holds as it is
+    quantity = line.get("quantity") or 1
     if len(products) == 1 and quantity > 1:
         total = Decimal(str(products[0]["price"])) * quantity
         more = f" That many are not in stock: {_there_are(products[0]['stock'])}." if products[0]["stock"] < quantity else ""
@@ -221,7 +221,7 @@ def _found(goal: Goal, line: Line, found: Found, *, alone: bool) -> str:
 
 
 def _besides(products: Sequence[Found]) -> str:
-    """Say why there is more than one where only the first is asked for."""
+    """Explain why several products are shown although one was requested."""
     if len({one["price"] for one in products}) > 1:
         return ", and the next one that is in stock"
     return ", which cost the same" if len(products) > 1 else ""
@@ -232,7 +232,7 @@ def _there_are(stock: int) -> str:
 
 
 def _compared(goal: Goal, pairs: Sequence[tuple[Line, Found]]) -> str:
-    """Say which of two products costs less, if each of them is one product."""
+    """Compare the prices of two products."""
     ones = [_exact(line, found) for line, found in pairs]
     if not goal.slots.get("compares") or len(ones) < 2 or any(len(one) != 1 for one in ones):  # noqa: PLR2004 - two are compared
         return "\n\nSay the full names of two products, and I compare their prices." if goal.slots.get("compares") else ""
@@ -244,7 +244,7 @@ def _compared(goal: Goal, pairs: Sequence[tuple[Line, Found]]) -> str:
 
 
 def _added_up(pairs: Sequence[tuple[Line, Found]]) -> str:
-    """Add up what several products cost, if it is said how many of each are meant."""
+    """Add up the prices of several products if every quantity is known."""
     ones = [(line.get("quantity"), _exact(line, found)) for line, found in pairs]
     if len(ones) == 1 or any(number is None or len(products) != 1 for number, products in ones):
         return ""
@@ -256,7 +256,7 @@ def _added_up(pairs: Sequence[tuple[Line, Found]]) -> str:
 
 
 def order_answer(goal: Goal, results: Sequence[Found]) -> SpecialistResponse:
-    """Note an order if all of it is clear, or ask for the first thing that is not."""
+    """Record an order if it is complete, or ask for the first missing part."""
     pairs, ready = _paired(goal, results), list[tuple[Line, Found]]()
     said = notes(goal, results)
     remark = str(goal.slots.get("remark") or "")
@@ -271,13 +271,13 @@ def order_answer(goal: Goal, results: Sequence[Found]) -> SpecialistResponse:
 
 
 def _still_to_come(pairs: Sequence[tuple[Line, Found]]) -> str:
-    """Name the products of an order that are asked about, or noted, after the one that is asked about now."""
+    """List the products of an order that follow the current one."""
     names = [f"{line.get('quantity')} x {_wanted(line)}" if line.get("quantity") else _wanted(line) for line, _ in pairs]
     return f"\nAfter this comes: {', '.join(names)}." if names else ""
 
 
 def not_noted(goal: Goal) -> str:
-    """Name the products of an order that is dropped."""
+    """List the products of a dropped order."""
     names = [f"{line.get('quantity')} x {_wanted(line)}" if line.get("quantity") else _wanted(line) for line in lines_in(goal)]
     return f" Not noted: {', '.join(filter(None, names))}." if any(names) and goal.type == ORDER else ""
 
@@ -288,7 +288,7 @@ def _remarked(response: SpecialistResponse, remark: str, said: str) -> Specialis
 
 
 def _resolved(goal: Goal, at: int, line: Line, found: Found) -> tuple[Found, int] | SpecialistResponse:
-    """Find the one product that a line of an order means, and how many; or what to ask."""
+    """Find the product and the quantity of an order line, or the question to ask."""
     products, number = _exact(line, found), line.get("quantity")
     if not found["count"]:
         told, near = _missing(line, found)
@@ -314,13 +314,13 @@ def _resolved(goal: Goal, at: int, line: Line, found: Found) -> tuple[Found, int
 
 
 def _nearer(line: Line, found: Found) -> Line:
-    """Leave out the words that nothing has, so that an answer is about what was shown."""
+    """Remove words that match no product, so that the answer refers to the products shown."""
     without = cast("list[str]", cast("Found", found.get("nearest") or {}).get("without") or [])
     return {**line, "product": " ".join(word for word in line.get("product", "").split() if word not in without)}
 
 
 def _ask_product(goal: Goal, at: int, line: Line, told: str, options: Sequence[Found], *, is_cut: bool = False) -> SpecialistResponse:
-    """Ask which product is meant. Of a list that `is_cut` a word says nothing for certain: products that it does not show may have it."""
+    """Ask which product is meant. If the list `is_cut`, a word does not identify a product, because hidden products may have it too."""
     options = options[:_AS_MANY]
     if not options:
         return _ask(goal, at, {**line, "sku": ""}, told, "product", _INSTEAD)
@@ -384,7 +384,7 @@ def _note(goal: Goal, ready: Sequence[tuple[Line, Found]], said: str) -> Special
 
 
 def _sum(noted: Sequence[dict[str, Any]]) -> str:
-    """Add up what things cost, for each currency."""
+    """Add up prices by currency."""
     totals: dict[str, Decimal] = {}
     for one in noted:
         totals[one["currency"]] = totals.get(one["currency"], Decimal(0)) + Decimal(one["total"])
@@ -392,7 +392,7 @@ def _sum(noted: Sequence[dict[str, Any]]) -> str:
 
 
 def summary_answer(goal: Goal) -> SpecialistResponse:
-    """List what has been noted."""
+    """List the recorded orders."""
     noted = cast("list[dict[str, Any]]", goal.slots.get("lines") or [])
     if not noted:
         return ended("Nothing has been noted in this conversation. Orders that you have placed in the shop are under “My orders” there.")
@@ -401,7 +401,7 @@ def summary_answer(goal: Goal) -> SpecialistResponse:
 
 
 def _is_named(wanted: str, product: Found) -> bool:
-    """Tell whether exactly this product is named."""
+    """Return whether exactly this product is named."""
     said = set(re.findall(r"\w+", wanted.lower()))
     name = set(re.findall(r"\w+", str(product["name"]).lower()))
     return name - {"x", "with"} <= said or str(product["sku"]).lower() in wanted.lower()

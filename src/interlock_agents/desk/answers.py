@@ -1,4 +1,4 @@
-"""How the desk's rules read a message as the answer to what was asked."""
+"""Parses a message as the answer to an open question."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AND_ANOTHER = re.compile(rf"\W*(?:oh )?(?:and|also|plus)\b(?: also| then)? (?:a
 
 
 def answered(session: SessionState, goal: Goal, text: Text, kinds: tuple[str, ...]) -> PlannedGoal | None:
-    """Take a message for the answer to what was asked; None where it is about something else."""
+    """Parse a message as the answer to the open question, or return None if it is about something else."""
     if LEAVE.fullmatch(text.rest) or ("no" in kinds and not content(text.rest)):
         return left(goal)
     if goal.type == CANCEL:
@@ -50,12 +50,12 @@ def answered(session: SessionState, goal: Goal, text: Text, kinds: tuple[str, ..
 
 
 def _waiting_line(goal: Goal) -> Line:
-    """Return the product that is asked about."""
+    """Return the product of the open question."""
     return cast("Line", dict(cast("dict[str, Any]", cast("list[Any]", goal.slots["lines"])[int(ask_of(goal).get("line", 0))])))
 
 
 def _is_dropped(goal: Goal, text: Text) -> bool:
-    """Tell whether a customer no longer wants what is asked about, by its name: "actually, never mind the lamps"."""
+    """Return whether the customer drops the product of the question: "actually, never mind the lamps"."""
     said = _CANCEL.sub(" ", text.rest)
     known = f"{_waiting_line(goal).get('product', '')} {' '.join(one['name'] for one in ask_of(goal).get('options', []))}".casefold()
     words = name_words(said).split()
@@ -63,7 +63,7 @@ def _is_dropped(goal: Goal, text: Text) -> bool:
 
 
 def _without_line(goal: Goal) -> PlannedGoal:
-    """Go on with the other products of an order, or leave it if there are none."""
+    """Continue with the other products of an order, or drop it if it has no others."""
     at, lines = int(ask_of(goal).get("line", 0)), cast("list[dict[str, Any]]", goal.slots["lines"])
     others = [line for place, line in enumerate(lines) if place != at]
     if not others:
@@ -82,7 +82,7 @@ def _is_about_something_else(session: SessionState, goal: Goal, text: Text) -> b
 
 
 def _read(goal: Goal, text: Text, *, is_denied: bool) -> PlannedGoal:
-    """Read which product is meant, or how many, as it was asked."""
+    """Parse the product or the quantity, as the question asks."""
     ask, line = ask_of(goal), _waiting_line(goal)
     options = cast("list[Shown]", ask.get("options", []))
     changes = text.has(_CHANGE) or is_denied
@@ -102,7 +102,7 @@ def _read(goal: Goal, text: Text, *, is_denied: bool) -> PlannedGoal:
 
 
 def _counted(text: str, *, changes: bool) -> int | None:
-    """Read how many are wanted where a product is asked for: "make that 4", "4 of them", "a dozen". A number alone is a choice."""
+    """Parse a quantity in the answer to a question about the product: "make that 4", "a dozen". A number alone is a choice."""
     quantity, left = take_quantity(text)
     if quantity is None or quantity.value is None or re.search(r"[^\W_]", _THESE.sub(" ", left)):
         return None
@@ -167,7 +167,7 @@ def _product_answered(goal: Goal, line: Line, text: str, options: list[Shown], a
 
 
 def _refined(line: Line, read: Line, options: list[Shown]) -> Line:
-    """Find the option that an answer names, or add what it says to what was asked for."""
+    """Find the option that an answer names, or add its words to the search."""
     named = chosen(read.get("product", ""), options)
     if named is not None:
         return {"sku": named["sku"], "product": named["name"], "quantity": read.get("quantity")}
@@ -183,6 +183,6 @@ _PLACE = re.compile(r"\b(?:number|option|one|two|three|four|five)\b")
 
 
 def _within(line: Line, read: Line, product: str) -> Line:
-    """Put together what was asked for first and what an answer adds: a price that was said before still holds."""
+    """Combine the request with an answer. An earlier price limit is kept."""
     made: dict[str, Any] = {name: value for name, value in line.items() if name in {"least", "most"}}
     return cast("Line", {**made, **read, "product": product})

@@ -1,4 +1,4 @@
-"""Which words of a message no reading has used: what is left over may turn the meaning round, and nothing is looked up or noted then."""
+"""Finds the words of a message that no rule used. They may change the meaning, so nothing is searched or recorded if there are any."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ __all__ = ["asked_back", "left_over"]
 _FRAMES = pattern_of("frames")
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _CLAUSE = re.compile(r"\s*(?:[,;.?!]+(?=\s|$)|\bbut\b)\s*")
-_MOST_NUMBERS = 8  # in a message
+# The maximum number of numbers in a message.
+_MOST_NUMBERS = 8
 
 
 def left_over(text: str, lines: Sequence[Line], asides: Iterable[str] = ()) -> list[str]:
-    """Return the words of a message that are no part of a product, a number, a price, a frame of a request or an aside that is named."""
+    """Return the words that do not belong to a product, a number, a price, a request phrase or an aside."""
     rest = unmasked(text)
-    for aside in (one for one in asides if " than " not in one):  # what is compared is not looked up
+    for aside in (one for one in asides if " than " not in one):  # a comparison is not searched
         rest = rest.replace(aside, " ~ ")
     rest = masked(rest)
     for take in (take_budget, take_quantity):
@@ -46,7 +47,7 @@ def _named(line: Line) -> list[str]:
 
 
 def asked_back(text: str, left: Sequence[str]) -> str:
-    """Say which part of a message was not understood, what was, and how to say it."""
+    """Say which part of a message was understood, which was not, and how to rephrase it."""
     clauses = [part.strip(" ~") for part in _CLAUSE.split(unmasked(text)) if _WORD.search(part)]
     missed = [part for part in clauses if set(left) & {word.removesuffix("'s") for word in _WORD.findall(part)}] or clauses
     kept = [name_words(_FRAMES.sub(" ", part)) for part in clauses if part not in missed]

@@ -8,6 +8,6 @@ __all__ = ["StateInvalid"]
 
 
 class StateInvalid(TurnError):
-    """The session's state breaks one of its own rules."""
+    """The state of the session is invalid."""
 
     code = "state_invalid"

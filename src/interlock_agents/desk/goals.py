@@ -1,4 +1,4 @@
-"""How the goals of a session change: by a plan, and by what a specialist says. Every function returns a new session."""
+"""Changes to the goals of a session by a plan or by a specialist. Every function returns a new session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT = 50
 
 
 def named_goal(session: SessionState, planned: PlannedGoal) -> Goal | None:
-    """Find the goal that a plan names. None is a new one: a plan that names no goal is always about a new one."""
+    """Return the goal that a plan names, or None if the plan is about a new goal."""
     if planned.goal_id is None:
         return None
     goal = session.goals.get(planned.goal_id)
@@ -28,9 +28,9 @@ def named_goal(session: SessionState, planned: PlannedGoal) -> Goal | None:
 
 
 def with_plan(session: SessionState, planned: PlannedGoal, *, new_id: str, now: str) -> SessionState:
-    """Take up a plan: a goal more urgent than the active one interrupts it, another one waits its turn under it.
+    """Apply a plan. A goal that is more urgent than the active one interrupts it; another one is queued below it.
 
-    `new_id` is for a new goal that the plan does not name.
+    `new_id` is the id of a new goal.
     """
     known = named_goal(session, planned)
     if known is None and planned.goal_type in AT_ONCE:
@@ -45,7 +45,7 @@ def with_plan(session: SessionState, planned: PlannedGoal, *, new_id: str, now: 
 
 
 def _above(session: SessionState, planned: PlannedGoal) -> int:
-    """Return a priority with which a goal interrupts the active one, whatever that is."""
+    """Return a priority that interrupts the active goal."""
     active = session.active_goal
     return planned.urgency if active is None else max(planned.urgency, active.priority + 1)
 
@@ -54,7 +54,7 @@ def _patched(known: Goal | None, planned: PlannedGoal, taken: Collection[str], *
     patch = planned.slots_patch or {}
     if known is None:
         if planned.goal_id is None and new_id in taken:
-            raise StateInvalid(f"The session has a goal '{new_id}' already.")  # an id that is not new: nothing may be written over
+            raise StateInvalid(f"The session has a goal '{new_id}' already.")  # never overwrite a goal
         known = Goal(id=planned.goal_id or new_id, type=planned.goal_type, status="suspended", priority=planned.urgency, updated_at=now)
     missing, question = _still_missing(known, patch, planned.missing, planned.next_question)
     return known.model_copy(
@@ -69,9 +69,9 @@ def _patched(known: Goal | None, planned: PlannedGoal, taken: Collection[str], *
 
 
 def _still_missing(goal: Goal, patch: Slots, missing: list[str] | None, question: str | None) -> tuple[list[str], str | None]:
-    """Tell what is still missing and what to ask: what is said, or what was missing before and has not come.
+    """Return the missing fields and the open question: the new ones, or the previous ones that are still missing.
 
-    An old question stands for what it asked for, and for nothing else.
+    An old question is kept only if its fields are still missing.
     """
     left = [name for name in goal.missing if name not in patch] if missing is None else missing
     if not left:
@@ -80,7 +80,7 @@ def _still_missing(goal: Goal, patch: Slots, missing: list[str] | None, question
 
 
 def _place(session: SessionState, stack: list[str], goal: Goal) -> int:
-    """Find the place of a goal on the stack: on top if it is more urgent, else under the top, after those as urgent."""
+    """Return the position of a goal on the stack: on top if it is more urgent, otherwise below, after goals of the same priority."""
     if not stack or goal.priority > session.goals[stack[-1]].priority:
         return len(stack)
     below = stack[:-1]
@@ -88,7 +88,7 @@ def _place(session: SessionState, stack: list[str], goal: Goal) -> int:
 
 
 def _arranged(session: SessionState, goals: dict[str, Goal], stack: list[str], *, now: str) -> SessionState:
-    """Let the top of the stack be worked on, and everything under it wait."""
+    """Set the goal on top of the stack active and the others waiting."""
     goals = dict(goals)
     for name in stack:
         status: GoalStatus = _awake(goals[name]) if name == stack[-1] else "suspended"
@@ -107,7 +107,7 @@ def _awake(goal: Goal) -> GoalStatus:
 
 
 def merged(first: StateUpdates | None, second: StateUpdates | None) -> StateUpdates | None:
-    """Put together what a specialist said before and after the tools ran: what it said last counts, done is done."""
+    """Merge the updates of a specialist from before and after the tools ran. The later ones win; a finished goal stays finished."""
     if first is None or second is None:
         return first or second
     return StateUpdates(
@@ -121,9 +121,9 @@ def merged(first: StateUpdates | None, second: StateUpdates | None) -> StateUpda
 
 
 def with_updates(session: SessionState, updates: StateUpdates, *, now: str) -> SessionState:
-    """Change the active goal as a specialist says; when it is done, the next one on the stack is resumed.
+    """Apply a specialist's updates to the active goal. When it is finished, resume the next goal on the stack.
 
-    Small talk and a question to a person are done with the turn, also where the specialist does not say so.
+    Small talk and a question to a person always end with the turn.
     """
     goal = session.active_goal
     if goal is None:

@@ -1,4 +1,4 @@
-"""The desk: five graphs. Those of the planner and the specialists stand behind capabilities of the others."""
+"""The rows of the desk's five graphs. The graphs of the planner and the specialists implement capabilities of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The desk's guarantees: decided by looking at the rows, or seen by running turns and looking at what they did."""
+"""The desk's guarantees: decided from the rows, or observed in turns with scripted models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_PLANS: dict[str, str] = {
 
 
 async def grants_are_narrow(_lab: Lab) -> Finding:
-    """Look for who is granted what, in all five graphs."""
+    """Compare the grants of all five graphs with the expected nodes."""
     expected = {
         SessionWriter: {"orchestrator.handle_message/validate_and_save_state"},
         MemoryWriter: {"orchestrator.handle_message/write_memory"},
@@ -48,12 +48,12 @@ async def grants_are_narrow(_lab: Lab) -> Finding:
 
 
 def _uses(grants: Iterable[Any], capability: type) -> bool:
-    """Tell whether one of the grants is the capability, or has it among its parts."""
+    """Return whether one of the grants is the capability or contains it."""
     return any(capability in grant.capability.__mro__ for grant in grants)
 
 
 async def five_graphs(lab: Lab) -> Finding:
-    """Take a turn that passes all five, and look for their nodes in the path."""
+    """Run a turn through all five graphs, and look for their nodes in the path."""
     names = {graph.name for graph in GRAPHS}
     seen: set[str] = set()
     for observed in [*await lab.observe("Lamps", ASK, HOW_MANY), *await lab.observe("Returns?", HELP, SEARCH, DONE)]:
@@ -72,7 +72,7 @@ def _walked_wrongly(observed: Observed) -> str | None:
 
 
 async def an_invalid_session_is_not_saved(lab: Lab) -> Finding:
-    """Let a specialist block a goal without anything missing, then look at what was kept."""
+    """Let a specialist block a goal without a missing field, then compare the stored session."""
     blocked = json.dumps({"message": "Wait.", "state_updates": {"set_status": "blocked"}})
     first = await lab.observe("Returns?", HELP, SEARCH, blocked, session="invalid")
     after = await lab.observe("Returns?", HELP, SEARCH, DONE, session="invalid")
@@ -83,14 +83,14 @@ async def an_invalid_session_is_not_saved(lab: Lab) -> Finding:
 
 
 async def saved_before_remembered(_lab: Lab) -> Finding:
-    """Look for the rows that lead to the node that writes the memory."""
+    """Find the rows that lead to the node that writes the memory."""
     leading = [(source, outcome) for source, outcome, target in handle_message.edges if target == "write_memory"]
     told = ", ".join(f"{outcome} of {source}" for source, outcome in leading)
     return Finding(leading == [("validate_and_save_state", "Saved")], f"write_memory is reached by {told}", "decided")
 
 
 async def goals_are_resumed(lab: Lab) -> Finding:
-    """Interrupt an order by a question, and see whether it is the order that goes on."""
+    """Interrupt an order by a question, and check that the order is resumed."""
     await lab.observe("A lamp, please", ASK, HOW_MANY, session="resume")
     goals: list[str] = []
     for observed in await lab.observe("Returns?", HELP, SEARCH, DONE, session="resume"):
@@ -103,7 +103,7 @@ async def goals_are_resumed(lab: Lab) -> Finding:
 
 
 async def model_output_is_exact(lab: Lab) -> Finding:
-    """Let the planner answer with all kinds of almost right things."""
+    """Let the planner answer with JSON that is almost valid."""
     for how, text in NO_PLANS.items():
         for observed in await lab.observe("Hello", text, HOW_MANY, session="exact"):
             error = observed.result.error
@@ -114,7 +114,7 @@ async def model_output_is_exact(lab: Lab) -> Finding:
 
 
 async def tools_are_bounded(lab: Lab) -> Finding:
-    """Let a specialist want another's tool, and want tools twice."""
+    """Let a specialist request the tool of another one, and request tools twice."""
     other = ModelReply(calls=(ToolCall(id="1", name="inventory.query", arguments={"query": "lamp"}),))
     again = json.dumps({"message": "", "tool_requests": [{"tool": "math.evaluate", "args": {"expression": "1"}}]})
     cases: Sequence[tuple[tuple[Any, ...], str]] = (((HELP, other), "tool_denied"), ((HELP, SEARCH, again), "model_output_invalid"))
@@ -127,7 +127,7 @@ async def tools_are_bounded(lab: Lab) -> Finding:
 
 
 async def no_empty_reply(lab: Lab) -> Finding:
-    """Let a specialist say nothing."""
+    """Let a specialist answer with an empty message."""
     for observed in await lab.observe("Lamps", ASK, json.dumps({"message": " \n"})):
         error = observed.result.error
         if error is None or (error.code, error.node) != ("model_output_invalid", "finalize_reply"):
@@ -136,7 +136,7 @@ async def no_empty_reply(lab: Lab) -> Finding:
 
 
 async def no_update_is_lost(lab: Lab) -> Finding:
-    """Run turns at once on one session, each in an application of its own, until some conflict; count what was kept."""
+    """Run concurrent turns on one session in separate applications until some conflict, and count the stored ones."""
     taken = await lab.observe_at_once("A lamp, please", ASK, HOW_MANY, session="race", times=8)
     accepted = sum(one.result.error is None for one in taken)
     codes = {one.result.error.code for one in taken if one.result.error is not None}
@@ -148,7 +148,7 @@ async def no_update_is_lost(lab: Lab) -> Finding:
 
 INVARIANTS = (
     Invariant("turns pass the ten nodes in order, and the other graphs inside them", five_graphs),
-    Invariant("one node writes the session, one the memory, one runs tools and asks a person, three ask a model", grants_are_narrow),
+    Invariant("one node writes the session, one the memory, one runs tools and asks a person, three call a model", grants_are_narrow),
     Invariant("a session that breaks its rules is not saved", an_invalid_session_is_not_saved),
     Invariant("the memory is written only after the session is saved", saved_before_remembered),
     Invariant("a goal that was interrupted is resumed", goals_are_resumed),

@@ -1,4 +1,4 @@
-"""Orders that the desk's rules have noted in this conversation: listed, changed and cancelled."""
+"""Orders recorded in this conversation: list, change and cancel them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOTHING = "There is nothing open that I could cancel."
 
 
 def _noted(session: SessionState) -> list[Goal]:
-    """Find the orders that were noted and neither cancelled nor replaced since."""
+    """Return the recorded orders that were neither cancelled nor replaced."""
     gone = {
         str(name) for goal in session.goals.values() if goal.status == "done" for name in cast("list[Any]", goal.slots.get("gone") or [])
     }
@@ -49,7 +49,7 @@ def _named(goal: Goal) -> str:
 
 
 def about_orders(session: SessionState, text: Text, *, is_waiting: bool = False) -> PlannedGoal | None:
-    """Change, cancel or list what was noted."""
+    """Change, cancel or list recorded orders."""
     orders = _noted(session)
     if (
         text.has(_SUMMARY)
@@ -118,7 +118,7 @@ def _cancelled(session: SessionState, orders: list[Goal], text: Text) -> Planned
 
 
 def _part(session: SessionState, order: Goal, words: list[str], quantity: Quantity | None) -> PlannedGoal | None:
-    """Cancel some pieces or some products of an order; None where all of it is meant."""
+    """Cancel a part of an order, or return None if all of it is meant."""
     lines = _lines_noted(order)
     meant = _fitting(lines, words) if words else lines
     if not meant:  # "the lamps and the desks"
@@ -143,13 +143,13 @@ def _line(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replaced(session: SessionState, order: Goal, lines: list[dict[str, Any]]) -> PlannedGoal:
-    """Note an order anew, in the place of one that was noted."""
+    """Record an order in place of an earlier one."""
     slots: Slots = {"lines": cast("Any", lines), "gone_if_done": [order.id], "instead": _named(order), "remark": ""}
     return above(session, PlannedGoal(goal_type=ORDER, slots_patch=slots))
 
 
 def which_cancelled(session: SessionState, goal: Goal, text: Text) -> PlannedGoal:
-    """Read which of several orders is to be cancelled."""
+    """Parse which of several orders to cancel."""
     options = cast("list[Shown]", ask_of(goal).get("options", []))
     one = chosen(unmasked(text.rest), options)
     line = line_of(text.rest, options)
@@ -172,12 +172,12 @@ _ASKED = re.compile(rf"^\W*(?:and|also|plus|add)\b|\b(?:too|as well)\b|{pattern_
 
 
 def _is_last(session: SessionState, order: Goal) -> bool:
-    """Tell whether nothing else about products came after an order."""
+    """Return whether an order was the last message about products."""
     return [goal.id for goal in session.goals.values() if goal.type in {ORDER, STOCK}][-1:] == [order.id]
 
 
 def _same_again(session: SessionState, order: Goal, text: Text, words: str, number: int | None) -> PlannedGoal | None:
-    """Ask whether a number of what has just been noted takes the place of the one that was noted, or is added to it."""
+    """Ask whether a new quantity of a product just ordered replaces the old one or is added to it."""
     is_same = not words or bool(_fitting(_lines_noted(order), words.split()))
     if not number or not is_same or _ASKED.search(text.rest) or not _is_last(session, order):
         return None
@@ -185,7 +185,7 @@ def _same_again(session: SessionState, order: Goal, text: Text, words: str, numb
 
 
 def _change_read(text: Text) -> tuple[Line, str]:
-    """Read what an order should be changed to, and the words that are about the product."""
+    """Parse the change of an order, and the words about the product."""
     rest = Text(_CHANGE.sub(" ", _MORE.sub(" ", _LESS.sub(" ", text.rest))))
     for pattern in (_HARD, _SOFT):
         rest.take(pattern)
@@ -197,7 +197,7 @@ def _change_read(text: Text) -> tuple[Line, str]:
 
 
 def _changed(session: SessionState, orders: list[Goal], text: Text) -> PlannedGoal | None:
-    """Change the order that was noted last: another number, or the product in another colour or size."""
+    """Change the last order: another quantity, or the product in another colour or size."""
     is_change, is_less = text.has(_CHANGE), text.has(_LESS)
     is_more = text.has(_MORE) or is_less
     read, words = _change_read(text)

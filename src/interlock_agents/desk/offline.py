@@ -1,4 +1,4 @@
-"""What the desk plans and says where there is no model: rules over words, good for the demo shop and honest about the rest."""
+"""The offline model of the desk: rules that cover the demo shop and ask back about everything else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FEW = 2
 
 
 class DeskRules(Rules):
-    """Stands in for the planner's and the specialists' models."""
+    """The rules that replace the models of the planner and the specialists."""
 
     def decide(self, messages: Sequence[Message], schema: type[T]) -> T:
         """Plan, or answer."""
@@ -48,7 +48,7 @@ class DeskRules(Rules):
         return cast("T", made)
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Tool]) -> str | ModelReply:
-        """Choose tools by the kind of the goal; say so where there is none for it."""
+        """Choose tools by the kind of the goal, or answer without a tool."""
         request = SpecialistRequest.model_validate_json(messages[-1].text)
         offered = {tool.name for tool in tools}
         calls = [(tool, arguments) for tool, arguments in _wanted(request) if tool in offered]
@@ -60,7 +60,7 @@ class DeskRules(Rules):
 
 
 def _wanted(request: SpecialistRequest) -> list[tuple[str, dict[str, Any]]]:
-    """Say which tools a goal needs."""
+    """Return the tools that a goal needs."""
     goal = request.active_goal
     match goal.type:
         case "sales.order" | "sales.stock":
@@ -76,7 +76,7 @@ def _wanted(request: SpecialistRequest) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _answer(request: SpecialistRequest) -> SpecialistResponse:
-    """Answer, and name what else the message asked for."""
+    """Answer, and list the other requests of the message."""
     response, undone = _answered(request), cast("list[str]", request.active_goal.slots.get("undone") or [])
     if not undone:
         return response
@@ -88,7 +88,7 @@ def _answer(request: SpecialistRequest) -> SpecialistResponse:
 
 
 def _answered(request: SpecialistRequest) -> SpecialistResponse:
-    """Say what the tools found or what the rules have to say, and put an end to the matter; or ask for what is missing."""
+    """Answer from the tool results or the rules and finish the goal, or ask for missing fields."""
     goal, results = request.active_goal, request.tool_results or []
     if goal.slots.get("left") is True:
         kept = goal.slots.get("instead")
@@ -116,7 +116,7 @@ def _answered(request: SpecialistRequest) -> SpecialistResponse:
 
 
 def _spoken(request: SpecialistRequest, found: list[dict[str, Any]]) -> SpecialistResponse:
-    """Say what needs no tool."""
+    """Answer without a tool."""
     goal = request.active_goal
     if goal.type == SAY:
         return ended(str(goal.slots.get("say")))
@@ -162,7 +162,7 @@ _TALK = {
 
 
 def _small_talk(kinds: list[str]) -> str:
-    """Answer as a person would: the most telling of what was said, and a thank-you with it."""
+    """Answer small talk: its most important kind, and thanks."""
     if "abilities" in kinds:
         return f"{'Hello! ' if 'greeting' in kinds else ''}{ABILITIES}"
     for kind in ("anger", "identity", "wellbeing"):
@@ -177,7 +177,7 @@ def _small_talk(kinds: list[str]) -> str:
 
 
 def _help(goal: Goal, articles: list[dict[str, Any]]) -> SpecialistResponse:
-    if goal.slots.get("is_guess"):  # what is not known to be a question about the shop has to fit whole
+    if goal.slots.get("is_guess"):  # an article must match completely unless the question is about the shop
         articles = [article for article in articles if _fits(str(goal.slots.get("question")), article)]
     if not articles:
         return ended(f"I found nothing about “{goal.slots.get('question')}” in the help articles. {ABILITIES}")
@@ -185,7 +185,7 @@ def _help(goal: Goal, articles: list[dict[str, Any]]) -> SpecialistResponse:
     text = f"{best['title']} {best['passage']}".casefold()
     besides = goal.slots.get("besides", best.get("lacks"))
     unused = [word for word in cast("list[str]", besides or []) if not _has(text, word)]
-    if goal.slots.get("ago") and not _A_PERIOD.search(text):  # where the article says how long something may take, it is about that
+    if goal.slots.get("ago") and not _A_PERIOD.search(text):  # an article about a period answers it
         unused.append(str(goal.slots["ago"]))
     first = str(goal.slots.get("question")).split()[0]
     others = "".join(f"\nSee also: {article['title']}." for article in articles[1:2] if _has(str(article["title"]).casefold(), first))
@@ -199,21 +199,21 @@ _A_PERIOD = re.compile(r"\d (?:working )?(?:days?|weeks?|months?|years?)")
 
 
 def _fits(question: str, article: dict[str, Any]) -> bool:
-    """Tell whether an article has every word of a question, its title most of them, and these are half of the title."""
+    """Return whether an article has every word of a question, and its title most of them."""
     words, title = question.split(), str(article["title"]).casefold()
     met = sum(_has(title, word) for word in words)
     return not article.get("lacks") and met * 2 > len(words) and met * 2 >= len(content(title))
 
 
 def _has(text: str, word: str) -> bool:
-    """Tell whether a text has a word, in any of its forms; a number only as it is."""
+    """Return whether a text has a word in any form. A number must be equal."""
     if word.isdigit():
         return re.search(rf"(?<![\d.,]){word}(?![\d]|[.,]\d)", text) is not None
     return word[: max(4, len(word) - 2)] in text
 
 
 def _other_topics(goal: Goal, articles: list[dict[str, Any]]) -> list[str]:
-    """Return what else help was asked for; an article that is shown, or pointed to, need not be asked for."""
+    """Return the other topics of a message, without those that the answer covers."""
     shown = " ".join(f"{article['title']}" for article in articles[:2]).casefold()
     return [topic for topic in cast("list[str]", goal.slots.get("topics") or []) if not all(word[:5] in shown for word in topic.split())]
 

@@ -1,4 +1,4 @@
-"""What the desk plans where there is no model: which goal a message is about, by rules over its words."""
+"""The offline planner: finds the goal of a message by rules."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ _LISTS_GONE = re.compile(
     r".*\b(?:which|what|how many|any|list|show)\b.*\b(?:out of stock|sold out)\b"
 )
 _ENGLISH = "I only understand English."
-_LONGEST = 1_000  # characters of a message that the rules read
+# The maximum number of characters that the rules parse.
+_LONGEST = 1_000
 
 
 def planned(request: PlannerRequest) -> PlannedGoal:
-    """Find out which goal a message is about, and what else it asks for."""
+    """Return the goal of a message, and its other requests."""
     said, undone = first_of(normalised(request.user_message[:_LONGEST]))
     is_several = bool(undone) and len(request.user_message) <= _LONGEST
     goal = _planned(request.model_copy(update={"user_message": said}) if is_several else request)
@@ -60,7 +61,7 @@ def planned(request: PlannerRequest) -> PlannedGoal:
 
 
 def _looked_up(lines: list[Line]) -> list[Line]:
-    """Return as many products as can be looked up in one turn; one that others may explain is looked up twice."""
+    """Return the products that can be searched in one turn. A product with alternatives is searched twice."""
     looks = itertools.accumulate(2 if line.get("prefer") else 1 for line in lines)
     return [line for line, so_far in zip(lines, looks, strict=True) if so_far <= MOST_LOOKS]
 
@@ -95,7 +96,7 @@ def _planned(request: PlannerRequest) -> PlannedGoal:
 
 
 def _is_of_another_list(session: SessionState, waiting: Goal, said: str) -> bool:
-    """Tell whether "the folding ones" is about products that were shown after an order began to wait for one of others."""
+    """Return whether "the folding ones" refers to products shown after an order asked for one of others."""
     shown = focus_of(session).shown
     options = " ".join(str(one["name"]) for one in ask_of(waiting).get("options", [])).casefold().split()
     others = " ".join(one["name"] for one in shown).casefold().split()
@@ -103,11 +104,11 @@ def _is_of_another_list(session: SessionState, waiting: Goal, said: str) -> bool
 
 
 def _covered(session: SessionState, waiting: Goal | None, said: str, goal: PlannedGoal) -> PlannedGoal:
-    """Let a goal about products pass if every word of the message has been read; else say what has not, and ask."""
+    """Accept a goal about products if every word of the message was used, or ask back about the others."""
     slots = goal.slots_patch or {}
     lines = cast("list[Line]", slots.get("lines") or [])
     if goal.goal_type not in {ORDER, STOCK} or not lines or goal.missing or _CANCEL.search(said):
-        return goal  # what is cancelled is read word by word where it is looked for among the orders
+        return goal  # a cancellation is parsed together with the orders
     if waiting is not None and _is_of_another_list(session, waiting, said):
         return again(waiting, f"I cannot tell whether “{unmasked(said).strip(' ~')}” is about the products that I showed last.")
     unread = left_over(said, lines, cast("list[str]", slots.get("asides") or []))

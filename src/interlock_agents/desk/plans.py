@@ -1,4 +1,4 @@
-"""What the desk's rules plan with: the kinds of goals, and goals that come first, are gone on with or only say something."""
+"""Building blocks of offline plans: the kinds of goals, and plans that interrupt, continue or only reply."""
 
 from __future__ import annotations
 
@@ -46,44 +46,44 @@ KNOWN = "I know names, prices and stock of products, and nothing else about them
 
 
 def above(session: SessionState, goal: PlannedGoal) -> PlannedGoal:
-    """Let a goal come before the one that is open."""
+    """Return a plan whose goal interrupts the open one."""
     active = session.active_goal
     return goal if active is None else goal.model_copy(update={"priority": max(goal.urgency, active.priority + 1)})
 
 
 def say(session: SessionState, text: str) -> PlannedGoal:
-    """Only say something."""
+    """Return a plan that only replies."""
     return above(session, PlannedGoal(goal_type=SAY, slots_patch={"say": text}))
 
 
 def ask_of(goal: Goal) -> dict[str, Any]:
-    """Return what a goal waits for: of which line, what, and the options."""
+    """Return what a goal waits for: the line, the field and the options."""
     return cast("dict[str, Any]", goal.slots.get("ask") or {})
 
 
 def left(goal: Goal) -> PlannedGoal:
-    """Leave a goal at what it is."""
+    """Return a plan that leaves a goal unchanged."""
     return PlannedGoal(goal_id=goal.id, goal_type=goal.type, slots_patch={"left": True})
 
 
 def again(goal: Goal, remark: str) -> PlannedGoal:
-    """Ask once more, after a remark."""
+    """Repeat the open question after a remark."""
     return PlannedGoal(goal_id=goal.id, goal_type=goal.type, slots_patch={"remark": remark})
 
 
 def pieces_of(number: int) -> str:
-    """Name a number of pieces."""
+    """Format a quantity."""
     return "1 piece" if number == 1 else f"{number} pieces"
 
 
 def not_read(goal: Goal, why: str) -> PlannedGoal:
-    """Say why an answer was not understood, and ask once more. What the open question lists already is not listed twice."""
+    """Say why an answer was not understood, and ask again without repeating the options."""
     is_listed = bool(ask_of(goal).get("options")) and why.startswith("Which one do you mean")
     return again(goal, "I cannot tell which one you mean." if is_listed else why)
 
 
 def counted(goal: Goal, number: int) -> PlannedGoal:
-    """Note how many are wanted of the product that is asked for, say so, and ask for the product once more."""
+    """Record the quantity, and ask for the product again."""
     lines = [dict(cast("dict[str, Any]", one)) for one in cast("list[Any]", goal.slots.get("lines") or [{}])]
     lines[int(ask_of(goal).get("line", 0))]["quantity"] = number
     slots: Slots = {"lines": cast("Any", lines), "remark": f"The quantity is noted: {number}."}
@@ -91,7 +91,7 @@ def counted(goal: Goal, number: int) -> PlannedGoal:
 
 
 def with_line(goal: Goal, line: Line, asides: list[str] | None = None, *, is_other: bool = False) -> PlannedGoal:
-    """Go on with an order, one of whose lines is now known better, or is about another product: that has no quantity yet."""
+    """Continue an order with a changed line. A line for another product has no quantity yet."""
     at = int(ask_of(goal).get("line", 0))
     lines = [dict(cast("dict[str, Any]", one)) for one in cast("list[Any]", goal.slots.get("lines") or [{}])]
     old = lines[at]

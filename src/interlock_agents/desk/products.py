@@ -1,4 +1,4 @@
-"""What the desk's rules plan for a message about products: an order, a question that the catalogue answers, or a question back."""
+"""Plans for a message about products: an order, a search in the catalogue, or a question back."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _asks_for_everything(text: Text) -> bool:
 
 
 def _intent(text: Text) -> tuple[bool, bool]:
-    """Tell whether a message orders something, and whether it asks about something."""
+    """Return whether a message orders something, and whether it asks about something."""
     if text.has(_WHAT_CAN_I) or text.has(_WOULD_YOU):
         return False, True
     is_order = (
@@ -75,7 +75,7 @@ def _intent(text: Text) -> tuple[bool, bool]:
 
 @dataclass(frozen=True)
 class _Wish:
-    """What was read in a message about products.
+    """The parsed content of a message about products.
 
     `said` is the whole message, `rest` what is left of it without asides. `number` is how many are wanted, where nothing
     else is said. `is_followed` tells whether the lines are about what was shown before.
@@ -92,17 +92,17 @@ class _Wish:
 
     @property
     def why(self) -> str | None:
-        """What could not be understood of the products."""
+        """The parts of the products that were not understood."""
         return next((line["why"] for line in self.lines if "why" in line), None)
 
     @property
     def known(self) -> list[Line]:
-        """The products that can be looked up."""
+        """The products that can be searched."""
         return [line for line in self.lines if _is_named(line) or (self.is_question and _is_limited(line))]
 
 
 def about_products(session: SessionState, text: Text, waiting: Goal | None) -> PlannedGoal | None:
-    """Plan an order, or an answer from the catalogue; None where a message is about neither."""
+    """Plan an order or a search in the catalogue. Return None if the message is about neither."""
     if _asks_for_everything(text):
         return above(session, PlannedGoal(goal_type=STOCK, slots_patch={"lines": [{"product": ""}], "asked": ""}))
     focus = focus_of(session)
@@ -125,7 +125,7 @@ def about_products(session: SessionState, text: Text, waiting: Goal | None) -> P
 
 
 def _read(text: Text, focus: Focus) -> _Wish:
-    """Read whether a message orders or asks, which products it names, and what it says besides."""
+    """Parse the intent, the products and the asides of a message."""
     said, asides = Text(text.rest), asides_in(text)
     text.take(_CHANGE)
     is_order, is_question = _intent(text)
@@ -145,7 +145,7 @@ def _read(text: Text, focus: Focus) -> _Wish:
 
 
 def _asked_back(wish: _Wish, focus: Focus) -> str | None:
-    """Say what has to be known first, where a message is only understood together with something that has not been said."""
+    """Ask for missing context."""
     text, words = wish.rest.rest, [line.get("product", "") for line in wish.lines]
     is_said = any(_is_named(line) or _is_limited(line) or "why" in line for line in wish.lines)
     is_number = _NUMBERED_ONLY.search(text) is not None and not content(_NUMBERED_ONLY.sub(" ", " ".join(words)))
@@ -161,7 +161,7 @@ def _asked_back(wish: _Wish, focus: Focus) -> str | None:
 
 
 def _with_lines(wish: _Wish, lines: list[Line], focus: Focus, *, is_followed: bool) -> _Wish:
-    """Take over what was found out about the products: a number with one of them, or with nothing else, is an order."""
+    """Add the parsed products. A quantity makes the message an order."""
     if wish.is_question and not wish.is_order:  # "do you have at least 30 lamps": the stock says so
         lines = [line if not line.get("product") or "unsure" in line else _without_rough(line) for line in lines]
     shares = _SHARES.fullmatch(wish.said.rest) if not focus.is_cut and len(focus.shown) > 1 else None
@@ -178,7 +178,7 @@ def _with_lines(wish: _Wish, lines: list[Line], focus: Focus, *, is_followed: bo
 
 
 def _order(session: SessionState, wish: _Wish, focus: Focus) -> PlannedGoal:
-    """Begin an order. What is missing is asked for when the catalogue has been looked into."""
+    """Start an order. Missing fields are asked for after the search in the catalogue."""
     lines = [line for line in wish.lines if _is_named(line)]
     why = None if wish.why is None or ASKED_BACK.match(wish.why) else wish.why
     if why is not None and not lines:
@@ -198,7 +198,7 @@ def _order(session: SessionState, wish: _Wish, focus: Focus) -> PlannedGoal:
 
 
 def _product_asked(session: SessionState, wish: _Wish, focus: Focus, number: int | None) -> PlannedGoal:
-    """Begin an order of which the product is not known yet: ask for it, among those that were shown."""
+    """Start an order without a product, and ask which of the products shown is meant."""
     unused = f"I did not take into account: {', '.join(f'“{one}”' for one in wish.asides)}." if wish.asides else ""
     line = {"product": focus.query, "quantity": number} if focus.shown else {"quantity": number}
     slots: Slots = {"lines": [cast("Any", line)], "remark": unused, "cut": focus.is_cut, "shown": cast("Any", focus.shown)}
@@ -209,7 +209,7 @@ def _product_asked(session: SessionState, wish: _Wish, focus: Focus, number: int
 
 
 def _question(session: SessionState, wish: _Wish, focus: Focus, waiting: Goal | None) -> PlannedGoal | None:
-    """Look products up; None where a message is no question about any."""
+    """Plan a search, or return None if the message does not ask about products."""
     is_meant = wish.is_question or wish.is_followed
     if wish.why is not None and (is_meant or wish.known or not re.search(r"\b(?:i|you|we)\b", wish.rest.rest)):
         is_open = waiting is not None and ASKED_BACK.match(wish.why) is not None
@@ -228,7 +228,7 @@ def _question(session: SessionState, wish: _Wish, focus: Focus, waiting: Goal | 
         "is_about": wish.rest.has(_ABOUT),
     }
     if any("prefer" in line for line in wish.known):
-        slots["shown"] = cast("Any", focus.shown)  # if there is no such one, it stays what is talked about
+        slots["shown"] = cast("Any", focus.shown)  # keep the topic if nothing is found
     return above(session, PlannedGoal(goal_type=STOCK, slots_patch=slots))
 
 
@@ -241,7 +241,7 @@ def _is_limited(line: Line) -> bool:
 
 
 def _without_rough(line: Line) -> Line:
-    """Leave out how many there should be about, where only the stock is asked for."""
+    """Drop an approximate quantity if only the stock is requested."""
     return cast("Line", {name: value for name, value in line.items() if name != "why" or not str(value).endswith(ONE_NUMBER)})
 
 
@@ -258,7 +258,7 @@ _NOTHING_ELSE = re.compile(r"(?:\W|\b(?:just|only|ok|okay|then|of|it|them|those|
 
 
 def _number_or_place(number: int, focus: Focus) -> str:
-    """Ask whether a number after a list is the place of a product in it, or how many are wanted."""
+    """Ask whether a number after a list is a position or a quantity."""
     if number > len(focus.shown):
         return f"Of which product do you want {number}? Say its name, or “the second one”."
     name = focus.shown[number - 1]["name"]
@@ -267,7 +267,7 @@ def _number_or_place(number: int, focus: Focus) -> str:
 
 
 def _uncertain(wish: _Wish) -> str:
-    """Say why nothing may be noted of a message: it sets a condition, or a part of it is not certain."""
+    """Say why an order cannot be recorded: it has a condition, or a part is uncertain."""
     text, lines, is_order = wish.said, wish.lines, wish.is_order
     condition = _CONDITION.search(text.rest) if is_order else None
     if condition is not None:
@@ -283,7 +283,7 @@ def _uncertain(wish: _Wish) -> str:
 
 
 def _of_what_is_open(session: SessionState, waiting: Goal | None) -> PlannedGoal:
-    """Answer a question that names no product: it is about the one that an order waits with, or has to be asked back."""
+    """Answer a question without a product: it is about the open order, or is asked back."""
     lines = cast("list[dict[str, Any]]", waiting.slots.get("lines") or []) if waiting is not None else []
     if not lines or not lines[0].get("product"):
         return say(session, f"Which product do you mean? {ABILITIES}")
@@ -292,7 +292,7 @@ def _of_what_is_open(session: SessionState, waiting: Goal | None) -> PlannedGoal
 
 
 def searched(session: SessionState, text: Text) -> PlannedGoal | None:
-    """Look the words of a message up in the articles, if there are enough of them."""
+    """Plan a search in the articles, if the message has enough words."""
     words = [word for word in content(unmasked(text.rest)) if not word.isdigit()]
     return (
         above(session, PlannedGoal(goal_type=HELP, slots_patch={"question": " ".join(words), "is_guess": True})) if len(words) > 1 else None
@@ -304,5 +304,5 @@ _LONGEST_NAME = 8
 
 
 def _is_a_name(text: str) -> bool:
-    """Tell whether a message is no sentence, and so probably the name of something."""
+    """Return whether a message is probably a name and not a sentence."""
     return len(text.split()) <= _LONGEST_NAME and _NAME.search(text) is None

@@ -1,4 +1,4 @@
-"""What the desk provides for itself: the tools of its two specialists."""
+"""Providers of the desk's capabilities: the tools of its two specialists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in what a customer says: how many are wanted, and what something may cost. A number is read whole, or not at all."""
+"""Parses quantities and price limits. A number is parsed completely or not at all."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _OF_A_PRODUCT = re.compile(
 _AND = re.compile(rf"\b(hundred|thousand) and (?={_WORD}\b)")
 _COUNTED = r"tiers?|drawers?|sheets?|people|persons?|years?|months?|weeks?|days?|hours?|minutes?"
 _SPELLED_SIZE = re.compile(rf"\b({'|'.join(_UNITS[1:])})(?= (?:{_COUNTED})\b)|(?<=\bpack of )(ten)\b|(?<=\bpacks of )(ten)\b")
-# Georgian letters: they are letters and not digits, and nobody writes to the demo shop in them.
+# Georgian letters: they are letters and not digits, and the demo shop does not use them.
 _HIDDEN = "".join(chr(0x10D0 + digit) for digit in range(10))
 _MASK = str.maketrans("0123456789", _HIDDEN)
 _UNMASK = str.maketrans(_HIDDEN, "0123456789")
@@ -56,9 +56,9 @@ _UNMASK = str.maketrans(_HIDDEN, "0123456789")
 
 @dataclass(frozen=True)
 class Quantity:
-    """How many are wanted. Where `value` is None, `why` says what is wrong with what was said.
+    """A quantity. If `value` is None, `why` says what is wrong.
 
-    A number at the end of a name may be part of the name: then it is not sure, and is left in the text as well.
+    A number at the end of a name may be part of the name. It is then unsure, and also stays in the text.
     """
 
     said: str
@@ -69,7 +69,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Budget:
-    """What something may cost. Where `why` says something, the price could not be read."""
+    """A price limit. If `why` is not empty, the price could not be parsed."""
 
     said: str
     least: float | None = None
@@ -83,9 +83,9 @@ _SPELLED_PRICE = re.compile(
 
 
 def masked(text: str) -> str:
-    """Hide the numbers that are part of a product, such as 120 cm, A4 or 4 tiers, so that they are not taken for anything else.
+    """Hide numbers that are part of a product, such as 120 cm, A4 or 4 tiers.
 
-    Numbers in words become digits where they are a size or a price.
+    Sizes and prices in words become digits.
     """
     text = _SPELLED_PRICE.sub(lambda found: str(_value(found[0]) or found[0]), text)
     spelled = _SPELLED_SIZE.sub(lambda found: str(_VALUES[found[0]]), _AND.sub(r"\1 ", text))
@@ -98,7 +98,7 @@ def unmasked(text: str) -> str:
 
 
 def _value(said: str) -> int | None:
-    """Read a number in digits or in words; None where the words do not make one."""
+    """Parse a number in digits or words, or return None."""
     if said[0].isdigit():
         return int(said.replace(",", ""))
     total, current, last = 0, 0, _BEGINNING
@@ -168,7 +168,7 @@ _PLAIN = re.compile(
 
 
 def take_quantity(text: str) -> tuple[Quantity | None, str]:
-    """Find how many are wanted in masked text; return what is left of the text."""
+    """Parse the quantity in masked text, and return the rest of the text."""
     for pattern, why in _WRONG:
         found = pattern.search(text)
         if found:
@@ -186,7 +186,7 @@ def take_quantity(text: str) -> tuple[Quantity | None, str]:
 
 
 def _plain(text: str) -> tuple[Quantity | None, str]:
-    """Find a number that stands for itself."""
+    """Find a number that is not part of another phrase."""
     for found in _PLAIN.finditer(text):
         before = text[: found.start()]
         leads = _LEADS.search(before) is not None or re.search(r"[?.!;:]\W*$", before) is not None
@@ -247,7 +247,7 @@ _MONEY = re.compile(
 
 
 def take_budget(text: str) -> tuple[Budget | None, str]:
-    """Find what something may cost in masked text; return what is left of the text."""
+    """Parse the price limit in masked text, and return the rest of the text."""
     found = _FOREIGN.search(text)
     if found:
         return Budget(found[0], why="I only know the prices of the catalogue and cannot convert other currencies."), _without(text, found)

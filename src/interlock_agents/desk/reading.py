@@ -1,4 +1,4 @@
-"""What the desk's rules read in a message about products: which one, how many, for how much, and what could not be used."""
+"""Parses the products of a message: name, quantity, price limit, and words that could not be used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shown(TypedDict):
 
 
 class Line(TypedDict, total=False):
-    """A product that is asked for.
+    """A requested product.
 
     `only` asks for the first in the `order`. `why` says what could not be understood; where it is `unsure`, the rest is not certain,
     and where it is `unpriced`, it is the price.
@@ -59,7 +59,7 @@ _KEPT = frozenset({"with", "without"})
 
 
 def asides_in(text: Text) -> list[str]:
-    """Take away what a customer says besides: for whom or what something is, until when, and why it is wanted."""
+    """Remove asides: for whom, until when and why something is wanted."""
     found: list[str] = []
 
     def taken(one: re.Match[str]) -> str:
@@ -82,7 +82,7 @@ def name_words(text: str) -> str:
 
 
 def line_of(text: str, shown: Sequence[Shown] = ()) -> Line:
-    """Read one product in masked text; what was shown before may be meant by its number or by "it"."""
+    """Parse one product in masked text. Products shown before can be named by their number or by "it"."""
     line, rest = _priced(re.sub(r"\bwith no\b|(?<=[a-z]),? no (?=[a-z]+s\b)", " without ", text))
     number = _NUMBERED.search(rest) if shown else None
     if number is not None and not re.search(r"\bstep\b", rest):
@@ -113,7 +113,7 @@ def line_of(text: str, shown: Sequence[Shown] = ()) -> Line:
 
 
 def _priced(text: str) -> tuple[Line, str]:
-    """Read what a product may cost, and whether the cheapest is meant; return what is left of the text."""
+    """Parse the price limit of a product and whether the cheapest is meant, and return the rest of the text."""
     line: Line = {"quantity": None}
     budget, text = take_budget(text)
     if budget is not None and budget.why:
@@ -131,7 +131,7 @@ def _priced(text: str) -> tuple[Line, str]:
 
 
 def _counted(line: Line, text: str) -> tuple[Line, str]:
-    """Read how many are wanted; return what is left of the text."""
+    """Parse the quantity, and return the rest of the text."""
     quantity, left = take_quantity(text)
     if quantity is None:
         return line, left
@@ -161,7 +161,7 @@ _BEGINS = re.compile(r"^\s*(?:and )?(?:also )?(?:an?|the|some|another|one|two|th
 
 
 def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
-    """Read every product of a message, in masked text."""
+    """Parse every product of a message, in masked text."""
     whole, is_priced = take_quantity(text)[0], take_budget(text)[0] is not None
     is_one = (whole is not None and bool(whole.why)) or (is_priced and len(_parts(take_budget(text)[1])) == 0)
     parts = [text] if is_one else _parts(text)
@@ -183,7 +183,7 @@ def lines_of(text: str, shown: Sequence[Shown] = ()) -> list[Line]:
 
 
 def _joined(lines: list[Line], parts: Sequence[str]) -> None:
-    """Put together what several parts of a message say about one product."""
+    """Merge the parts of a message about one product."""
     for at in range(len(lines) - 1, 0, -1):  # "a stapler, the small one"
         if _THE_ONE.match(parts[at]) and lines[at].get("product") and not lines[at].get("quantity"):
             lines[at - 1]["product"] = f"{lines[at].get('product', '')} {lines[at - 1].get('product', '')}".strip()
@@ -206,7 +206,7 @@ def _is_named(line: Line) -> bool:
 
 
 def _doubted(lines: list[Line], parts: Sequence[str]) -> None:
-    """Mark what says how many, and not of what."""
+    """Mark a quantity without a product."""
     if lines[0].get("quantity") and not _is_named(lines[0]) and any(map(_is_named, lines)):  # "3 and 2 green pens"
         lines[0] |= {"why": f"I cannot tell what “{unmasked(parts[0].strip())}” is about.", "unsure": True}
     for line, before, part in zip(lines[1:], lines, parts[1:], strict=False):  # "four chairs, two with armrests and two without"
@@ -224,7 +224,7 @@ _MORE_OF_IT = re.compile(rf"\s*(?:and )?(?:the )?(?:\d+|{'|'.join(_DIGITS)}) (?:
 
 
 def _parts(text: str) -> list[str]:
-    """Split a message where another product begins. After a comma more may be said of the same one: "a desk, walnut".
+    """Split a message at the next product. The text after a comma can describe the same one: "a desk, walnut".
 
     A part that begins with "and" keeps it: it is about something else than the part before it.
     """
@@ -238,7 +238,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _are_names(parts: Sequence[str]) -> bool:
-    """Tell whether parts between commas are different things, as in "pens, paper, stapler", and not what one thing is like."""
+    """Return whether parts between commas are different products, as in "pens, paper, stapler"."""
     names = [name_words(part).split() for part in parts]
     return all(0 < len(words) <= _SHORT_NAME and not all(word in ATTRIBUTES or not word.isalpha() for word in words) for words in names)
 
@@ -247,7 +247,7 @@ _SHORT_NAME = 2  # words
 
 
 def _shared_budget(text: str, parts: Sequence[str], shown: Sequence[Shown]) -> list[Line]:
-    """Read products with one price for all of them."""
+    """Parse products with one price limit for all of them."""
     priced = line_of(text, shown)
     bounds = {name: value for name, value in priced.items() if name in {"least", "most", "order"}}
     _, left = take_budget(text)

@@ -1,4 +1,4 @@
-"""What a message refers to: "it", "the black one", "the cheapest of those" are about the products that were shown last."""
+"""References to the products shown last: "it", "the black one", "the cheapest of those"."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ _ONE = re.compile(r"\b(?:one|version|variant|model)s?\b")
 _COUNTED = re.compile(rf"\b{NUMBER} (?:in|with|without) (?!stock)")
 _IT = re.compile(r"^(?!.*\btime\b).*\b(?:it|they)\b")
 _WHICH_PRODUCT = "Which product do you mean? Please say its name."
-_SHORT = 8  # words of a question about "it"
-_FEW = 3  # words of a message that only names a colour or a size
-_MOST_WORDS = 4  # of what one of the same kind is looked for by
+# The maximum number of words of a question about "it", of a message with only a colour or a size, and of a search for the same kind.
+_SHORT, _FEW, _MOST_WORDS = 8, 3, 4
 
 
 @dataclass(frozen=True)
 class Focus:
-    """What was talked about last: the products that were shown, the words they were found by, and what they may cost.
+    """The products shown last, the words they were found by, and their price limit.
 
-    Where the list `is_cut`, there are more products than were shown.
+    If the list `is_cut`, there are more products than were shown.
     """
 
     shown: list[Shown]
@@ -52,14 +51,14 @@ class Focus:
 
     @property
     def asked(self) -> str:
-        """What another one should be like: the one product that was shown, or the words that several were found by."""
+        """The words for another product of the same kind."""
         return self.shown[0]["name"] if len(self.shown) == 1 else self.query
 
 
 def focus_of(session: SessionState) -> Focus:
-    """Find what the last question or order about products was about: nothing, if nothing was found for it.
+    """Return the products of the last question or order, or nothing if it found none.
 
-    A message that was only taken for a name, and for which nothing was found, does not count.
+    A message that was parsed as a name and found nothing does not count.
     """
     goals = [goal for goal in session.goals.values() if goal.type in {STOCK, ORDER} and ("lines" in goal.slots or "shown" in goal.slots)]
     goals = [goal for goal in goals if goal.slots.get("shown") or not goal.slots.get("is_guess")]
@@ -84,13 +83,13 @@ def is_like_only(words: str) -> bool:
 
 
 def _kind(name: str) -> str:
-    """Leave out of the name of a product what it is like."""
+    """Return the name of a product without its properties."""
     before = re.split(r" (?:with|without|for) ", name.casefold())[0].split()
     return " ".join(word for word in before if not is_like_only(word)) or name
 
 
 def property_asked(text: Text, focus: Focus) -> str | None:
-    """Say that nothing is known about what something is like, if that is asked; None where it is not, or the name says it."""
+    """Say that a requested property is unknown, or return None if none is requested or the name has it."""
     is_asked = _CONTENTS.match(text.rest) or (_PROPERTY.match(text.rest) and not text.has(_ASKS))
     if is_asked and not focus.shown and _IT.search(text.rest) and len(text.rest.split()) <= _SHORT:
         return _WHICH_PRODUCT
@@ -114,7 +113,7 @@ _PROPERTY_WORDS = re.compile(r"\b(?:come|comes|made|many|much)\b")
 
 
 def followed(text: Text, lines: list[Line], focus: Focus, waiting: Goal | None) -> list[Line] | str | None:
-    """Read what is said about the products that were shown last; or say what has to be asked back. None where it names its own."""
+    """Parse a reference to the products shown last, or ask back. Return None if the message names its own products."""
     if any("sku" in line for line in lines) or any(ASKED_BACK.match(line.get("why", "")) for line in lines):
         return lines
     line: Line = lines[0] if lines else {}
@@ -140,7 +139,7 @@ def followed(text: Text, lines: list[Line], focus: Focus, waiting: Goal | None) 
 
 
 def _of_those(text: Text, lines: list[Line], focus: Focus, waiting: Goal | None) -> list[Line] | None:
-    """Read a message that names no product: "the cheapest of those", "under 50 euros", "which ones do you have", "how much is it"."""
+    """Parse a message without a product: "the cheapest of those", "under 50 euros", "how much is it"."""
     line: Line = lines[0] if lines else {}
     if not line.keys().isdisjoint({"order", "most", "least"}):
         asked = _asked_for(waiting)
@@ -161,7 +160,7 @@ _OTHER_WORDS = frozenset(
 
 
 def _cheaper(text: Text, line: Line, focus: Focus) -> list[Line] | None:
-    """Read "something cheaper", which lists that kind by price, and "which is cheaper", which asks for the first of the list."""
+    """Parse "something cheaper", which lists that kind by price, and "which is cheaper", which requests the first one."""
     words = line.get("product", "")
     is_other = bool(set(words.split()) - _OTHER_WORDS)
     base = words if is_other else _kind(focus.asked) if len(focus.shown) == 1 else focus.asked
@@ -170,7 +169,7 @@ def _cheaper(text: Text, line: Line, focus: Focus) -> list[Line] | None:
 
 
 def _of_the_same(line: Line, focus: Focus, *, has_one: bool) -> list[Line]:
-    """Read "the black one", or "it in black": one of those that were shown, or another one of that kind."""
+    """Parse "the black one" or "it in black": one of the products shown, or another one of that kind."""
     named = chosen(line.get("product", ""), focus.shown) if has_one and not focus.is_cut else None
     if named is not None and len(focus.shown) > 1:
         return [{"sku": named["sku"], "product": named["name"], "quantity": line.get("quantity")}]
@@ -179,7 +178,7 @@ def _of_the_same(line: Line, focus: Focus, *, has_one: bool) -> list[Line]:
 
 
 def _asked_for(waiting: Goal | None) -> Line:
-    """Find the product that an order waits for: its name so far, and what it may cost."""
+    """Return the product that an order waits for: its name so far, and its price limit."""
     ask = ask_of(waiting) if waiting is not None and waiting.type == ORDER else {}
     if waiting is None or ask.get("what") != "product":
         return {}

@@ -1,4 +1,4 @@
-"""Several requests in one message: the desk's rules work on the first kind of them, and name the others."""
+"""Several requests in one message: the rules answer the first kind, and list the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ENDS_WITH_ONE = re.compile(r"\b(?:an?|another|some|my|our|the|one|two|three|fou
 
 
 def first_of(said: str) -> tuple[str, list[str]]:
-    """Return a message without the parts that ask for something of another kind than its first request, and those parts."""
+    """Return a message without the requests of other kinds than its first one, and those requests."""
     text = masked(said)
     parts = [(part, _request(part["said"])) for part in _PART.finditer(text)]
     first = next((kind for _, kind in parts if kind), "")
@@ -45,7 +45,7 @@ def first_of(said: str) -> tuple[str, list[str]]:
 
 
 def _is_another(parts: list[tuple[re.Match[str], str]], at: int, first: str) -> bool:
-    """Tell whether a part without a verb names one thing more beside a request that is not about products: "delivery and a lamp"."""
+    """Return whether a part without a verb names a product beside another request: "delivery and a lamp"."""
     part, kind = parts[at]
     if kind or first not in {HELP, PERSON, SUMMARY}:
         return False
@@ -58,7 +58,7 @@ def _is_another(parts: list[tuple[re.Match[str], str]], at: int, first: str) -> 
 
 
 def _is_asked(part: str) -> bool:
-    """Tell whether a part only says what is asked about, so that the question after it is about that: "my parcel is late, where is it"."""
+    """Return whether a part only introduces the question after it: "my parcel is late, where is it"."""
     return re.search(r"^\s*(?:do|does|can|could|will|is|are|how|what|when|where|which)\b", part) is None
 
 
@@ -67,7 +67,7 @@ _SENTENCE = re.compile(r"\b(?:is|are|was|were|has|have|had|do|does|did|can|could
 
 
 def _request(part: str) -> str:
-    """Say which kind of goal a part of a message would be for by itself; nothing where it only tells something."""
+    """Return the kind of goal of a part of a message, or nothing if it is not a request."""
     if topic_of(Text(part)) is not None:
         return HELP
     for pattern, kind in ((_PERSON, PERSON), (_SUMMARY, SUMMARY)):

@@ -1,4 +1,4 @@
-"""Who plans and who answers at the desk: the protocols, and what is asked of them. A graph stands behind each."""
+"""The capabilities of the desk's planner and specialists, with their requests and responses. A graph implements each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Record(BaseModel):
 
 
 class PlannerRequest(_Record):
-    """What the planner is told."""
+    """The input of the planner."""
 
     user_message: str
     memory_summary: str | None
@@ -60,7 +60,7 @@ class PlannerRequest(_Record):
 
 
 class PlannedGoal(_Record):
-    """The goal that the customer's message is about: one that there is, by its id, or a new one."""
+    """The goal of the customer's message: an existing one, by its id, or a new one."""
 
     goal_id: GoalId | None = None
     goal_type: GoalType
@@ -77,26 +77,26 @@ class PlannedGoal(_Record):
 
     @property
     def urgency(self) -> int:
-        """The priority, or the one that goals of its domain have."""
+        """The priority, or the default of the goal's domain."""
         domain = domain_of(self.goal_type)
         return self.priority or PRIORITIES[domain or "sales"]
 
 
 class PlannerResponse(_Record):
-    """What the planner says."""
+    """The output of the planner."""
 
     goal: PlannedGoal
 
 
 class WantedTool(_Record):
-    """A tool that a specialist wants run."""
+    """A tool call that a specialist requests."""
 
     tool: str
     args: dict[str, Data] = {}
 
 
 class StateUpdates(_Record):
-    """What a specialist wants changed: of the goal, and of what is remembered of the customer."""
+    """Changes that a specialist requests: of the goal, and of the customer's memories."""
 
     slots_patch: Slots = {}
     set_status: Literal["active", "blocked", "done"] | None = None
@@ -107,9 +107,9 @@ class StateUpdates(_Record):
 
 
 class PersonAsked(_Record):
-    """What a person said who was asked for the customer; None where nobody can be asked, or has answered in time.
+    """The answer of a person; None if no person can be asked or answered in time.
 
-    It is `given_up` where the customer went on writing before anybody had answered.
+    It is `given_up` if the customer sent another message before the answer.
     """
 
     answer: str | None
@@ -117,7 +117,7 @@ class PersonAsked(_Record):
 
 
 class SpecialistRequest(_Record):
-    """What a specialist is told; with the results of tools when it is asked a second time.
+    """The input of a specialist, with tool results in the second call.
 
     `conversation` is what was said before this message. `said` is what the specialist said when it was offered tools and
     chose none. `person` is there where the customer asked for a person.
@@ -141,10 +141,10 @@ class SpecialistResponse(_Record):
 
 
 class Planner(Capability, Protocol):
-    """Finds out what the customer wants."""
+    """Finds the goal of a message."""
 
     async def plan(self, request: PlannerRequest) -> PlannerResponse:
-        """Say which goal a message is about."""
+        """Return the goal of a message."""
         ...
 
 
@@ -152,7 +152,7 @@ class SalesSpecialist(Capability, Protocol):
     """Works on `sales.*` goals."""
 
     async def respond(self, request: SpecialistRequest) -> SpecialistResponse:
-        """Say something to the customer, or ask for tools."""
+        """Reply to the customer, or request tools."""
         ...
 
 
@@ -160,21 +160,21 @@ class SupportSpecialist(Capability, Protocol):
     """Works on `support.*` goals."""
 
     async def respond(self, request: SpecialistRequest) -> SpecialistResponse:
-        """Say something to the customer, or ask for tools."""
+        """Reply to the customer, or request tools."""
         ...
 
 
 class StructuredSpecialist(Capability, Protocol):
-    """A specialist's model, asked for JSON."""
+    """A specialist's model that answers in JSON."""
 
     async def answer(self, specialist: Domain, payload: str) -> SpecialistResponse:
-        """Ask for what is missing, or put an end to the matter."""
+        """Ask for missing fields, or finish the goal."""
         ...
 
 
 class ToolPlanner(Capability, Protocol):
-    """A specialist's model, asked which tools it wants."""
+    """A specialist's model that chooses tools."""
 
     async def choose(self, specialist: Domain, payload: str) -> ModelReply:
-        """Call tools of the specialist's, or answer without."""
+        """Choose tools, or answer without them."""
         ...

@@ -1,4 +1,4 @@
-"""A session of the desk: its goals, which of them is worked on, and what makes it valid."""
+"""The session of the desk: its goals, the active one, and the rules of a valid session."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Said(BaseModel):
 
 
 class SessionState(BaseModel):
-    """What is kept of a session. The stack has every goal that is not done, the one that is worked on last.
+    """The stored session. The stack has every unfinished goal, with the active one last.
 
-    Without a `customer_id` nothing is remembered from one session to the next.
+    Without a `customer_id` no memories are kept between sessions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -98,17 +98,17 @@ class SessionState(BaseModel):
 
     @property
     def active_goal(self) -> Goal | None:
-        """The goal that is worked on."""
+        """The active goal."""
         return self.goals.get(self.active_goal_id or "")
 
 
 def domain_of(goal_type: str) -> Domain | None:
-    """Tell which specialist a goal is for."""
+    """Return the specialist of a goal."""
     return next((domain for domain in DOMAINS if goal_type.startswith(f"{domain}.")), None)
 
 
 def with_exchange(session: SessionState, message: str, reply: str) -> SessionState:
-    """Add a customer's message and the reply to the conversation. The oldest messages go where it gets too long."""
+    """Add a message and its reply to the conversation. The oldest messages are dropped when it gets too long."""
     said = [*session.conversation, Said(who="customer", text=_cut(message))]
     if reply.strip():
         said.append(Said(who="desk", text=_cut(reply.strip())))
@@ -123,7 +123,7 @@ def _cut(text: str) -> str:
 
 
 def faults(session: SessionState) -> Iterator[str]:
-    """Find everything that makes a session invalid."""
+    """Return everything that makes a session invalid."""
     active = session.active_goal
     if session.active_goal_id is not None and active is None:
         yield f"the active goal '{session.active_goal_id}' does not exist"

@@ -1,4 +1,4 @@
-"""The settings of the desk: the tools of its specialists, and the data that they look in."""
+"""The settings of the desk: the tools of its specialists, and their data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DeskSettings"]
 
 
 class DeskSettings(AgentSettings):
-    """What can be set for the desk alone."""
+    """Settings of the desk only."""
 
     sales_tools: Annotated[tuple[str, ...], Field(description="the tools that desk's sales specialist may use")] = (
         "inventory.query",

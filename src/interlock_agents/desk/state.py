@@ -1,4 +1,4 @@
-"""What the desk's five graphs know, and what can have happened in them."""
+"""The states and outcomes of the desk's five graphs."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class PlannerState:
 
 
 class Asked(Outcome):
-    """What is put to the model."""
+    """The prompt."""
 
     messages: tuple[Message, ...]
 
 
 class Said(Outcome):
-    """What the model said, as it said it."""
+    """The text of the model."""
 
     text: str
 
@@ -95,7 +95,7 @@ class ToolPlanningState:
 
 
 class Chosen(Outcome):
-    """Calls of tools, or an answer without."""
+    """Tool calls, or an answer without them."""
 
     reply: ModelReply
 
@@ -111,31 +111,31 @@ class RuntimeState:
 
 
 class Free(Outcome):
-    """Nothing is missing, and no tool has run: tools may."""
+    """Nothing is missing and no tool has run, so tools may be used."""
 
     payload: str
 
 
 class Blocked(Outcome):
-    """Something is missing, or tools have run: it is time to say something."""
+    """Something is missing or tools have run, so the specialist must answer."""
 
     payload: str
 
 
 class Offered(Outcome):
-    """Tools that are wanted."""
+    """The requested tools."""
 
     response: SpecialistResponse
 
 
 class Spoken(Outcome):
-    """No tool is wanted: the request, with what the model said instead."""
+    """No tool is requested: the request, with the text of the model."""
 
     payload: str
 
 
 class Responded(Outcome):
-    """A message, and what changes."""
+    """A message and updates."""
 
     response: SpecialistResponse
 
@@ -161,13 +161,13 @@ class OrchestratorState:
 
 
 class Accepted(Outcome):
-    """A message that can be worked on."""
+    """A valid message."""
 
     message: str
 
 
 class Loaded(Outcome):
-    """The session as it was kept, or a new one; whose memory goes with it, if there is a customer; and the time."""
+    """The stored session or a new one, the name of the customer's memory if there is a customer, and the time."""
 
     session: SessionState
     subject: str | None
@@ -175,47 +175,47 @@ class Loaded(Outcome):
 
 
 class Recalled(Outcome):
-    """What is remembered of the customer."""
+    """The memories of the customer."""
 
     memory_summary: str | None
 
 
 class Planned(Outcome):
-    """Which goal the message is about."""
+    """The goal of the message."""
 
     plan: PlannerResponse
 
 
 class PlanApplied(Outcome):
-    """The session with that goal in its place."""
+    """The session with that goal on the stack."""
 
     session: SessionState
 
 
 class Dispatched(Outcome):
-    """What the specialist of the active goal says in the end."""
+    """The final response of the specialist."""
 
     response: SpecialistResponse
 
 
 class UpdatesApplied(Outcome):
-    """The session with what the specialist changed, and the open question of a goal that is resumed."""
+    """The session with the specialist's updates, and the open question of a resumed goal."""
 
     session: SessionState
     resumed: str | None
 
 
 class Saved(Outcome):
-    """The session as it is kept now."""
+    """The saved session."""
 
     session: SessionState
 
 
 class Remembered(Outcome):
-    """The memory is as it should be."""
+    """The memory is written."""
 
 
 class Replied(Outcome):
-    """What the customer gets to read."""
+    """The reply to the customer."""
 
     reply: str

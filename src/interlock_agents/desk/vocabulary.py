@@ -1,4 +1,4 @@
-"""The words that the desk's rules go by, from `vocabulary.toml`."""
+"""The words of the desk's rules, from `vocabulary.toml`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _READ: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_t
 
 
 def _any(lines: str) -> str:
-    """Make one expression that fits where one of the lines does."""
+    """Join lines to one regular expression."""
     found = "|".join(line for line in lines.splitlines() if line)
     return found.replace("<people>", f"(?:{_any(_READ['words']['people'])})") if "<people>" in found else found
 
 
 def pattern_of(name: str, *more: str, before: str = "", after: str = "") -> re.Pattern[str]:
-    """Compile the lines of one or several names; `before` and `after` are what may stand around them."""
+    """Compile the lines of one or several names. `before` and `after` are patterns around them."""
     if name in _READ["phrases"]:
         return re.compile(_any(_READ["phrases"][name]))
     lines = "|".join(_any(_READ["words"][one]) for one in (name, *more))

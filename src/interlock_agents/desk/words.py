@@ -1,4 +1,4 @@
-"""What the desk's rules make of a customer's words. Each word is used, is one that says nothing, or is left over and named."""
+"""Text of a customer. Every word is used, is known to mean nothing, or is reported as not understood."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ def normalised(text: str) -> str:
 
 
 class Text:
-    """A message of which parts are taken away as they are understood."""
+    """A message from which understood parts are removed."""
 
     def __init__(self, text: str) -> None:
         self.rest = text
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Take away everything that fits, and return the first of it."""
+        """Remove all matches, and return the first."""
         found = pattern.search(self.rest)
         if found is not None:
             self.rest = " ".join(pattern.sub(" ~ ", self.rest).split())
         return found
 
     def has(self, pattern: re.Pattern[str]) -> bool:
-        """Tell whether something fits."""
+        """Return whether a pattern matches."""
         return pattern.search(self.rest) is not None
 
 
 def content(text: str) -> list[str]:
-    """Return the words that say something, each once."""
+    """Return the meaningful words, each once."""
     found = re.findall(r"[^\W_]+(?:['-][^\W_]+)*", text)
     return list(dict.fromkeys(word.removesuffix("'s") for word in found if word not in SAYS_NOTHING))
 
@@ -64,7 +64,7 @@ _BETWEEN = re.compile(r"^(?:please\b|pls\b|(?!-\d|-?\(|#\d|[€$£½]|\+\d|/\w)\
 
 
 def small_talk(text: str) -> tuple[tuple[str, ...], str]:
-    """Take greetings, thanks and the like off both ends of a message; return their kinds, and what is left."""
+    """Remove small talk from both ends of a message. Return its kinds and the rest."""
     kinds: list[str] = []
     rest = text
     while True:
@@ -82,7 +82,7 @@ def small_talk(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def _longest(text: str) -> tuple[str, str]:
-    """Find the kind of small talk that most of a text begins with; return what comes after it."""
+    """Find the longest small talk at the start of a text. Return its kind and the rest."""
     best, end = "", 0
     for kind, pattern in TALK:
         found = pattern.match(text)
@@ -98,7 +98,7 @@ _GOES_ON = (
 
 
 def _stands_alone(kind: str, after: str) -> bool:
-    """Tell whether small talk is a part of the message of its own: "good morning, ..." is, the "good" of "good desks" is not."""
+    """Return whether small talk is a separate part: "good morning, ..." is, the "good" of "good desks" is not."""
     if kind in {"greeting", "thanks", "anger"}:
         return True
     return not after.strip() or bool(re.match(rf"\s*[,.!?;:)~-]|\s+(?:{_GOES_ON})\b|\s+\d|\W+$", after))
@@ -108,17 +108,17 @@ ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "1st":
 
 
 def topic_of(text: Text) -> str | None:
-    """Find out what help is asked for, as words to search for, and take them away; None where it is about something else."""
+    """Find the topic of a request for help as search words, and remove it. Return None if there is none."""
     return next(_topics(text), None)
 
 
 def topics_of(text: Text) -> list[str]:
-    """Find out everything that help is asked for, and take it away."""
+    """Find all topics of a request for help, and remove them."""
     return list(_topics(text))
 
 
 def _topics(text: Text) -> Iterator[str]:
-    """Take away each topic once: what is in a gap of it stays, and may be another one."""
+    """Remove each topic once. Words in a gap of its pattern stay, and can be another topic."""
     seen: set[str] = set()
     for words, query in TOPICS:
         if text.has(words):
@@ -129,7 +129,7 @@ def _topics(text: Text) -> Iterator[str]:
 
 
 def _between(found: re.Match[str]) -> str:
-    """Return the words of a match that its pattern does not name: they stand in a gap of it, and are not understood by it."""
+    """Return the words in the gaps of a match, which its pattern does not cover."""
     return " ".join(word for word in content(found[0]) if word.isdigit() or word[:4] not in found.re.pattern)
 
 
@@ -143,7 +143,7 @@ _LONGEST_SUM = 200
 
 
 def sum_in(said: str) -> str | None:
-    """Find something to be worked out, if the message is nothing else."""
+    """Find a calculation, if the message is nothing else."""
     if len(said) > _LONGEST_SUM:
         return None
     said = said.strip()

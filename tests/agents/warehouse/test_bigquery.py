@@ -57,7 +57,7 @@ def test_a_query_is_answered(opened: Opened):
     warehouse.close()
 
 
-def test_what_is_sent_is_written_anew_and_what_it_may_cost_is_bounded(opened: Opened, server: Server):
+def test_the_query_is_generated_again_and_its_cost_is_limited(opened: Opened, server: Server):
     opened(max_bytes_billed=12345, timeout_s=7.0, max_rows=10).query("select status /* x */, count(*) as n from Orders group by 1 -- y")
     (sent,) = server.queries
     assert sent["query"] == "SELECT `status`, COUNT(*) AS `n` FROM `p`.`shop`.`orders` AS `Orders` GROUP BY 1"
@@ -67,7 +67,7 @@ def test_what_is_sent_is_written_anew_and_what_it_may_cost_is_bounded(opened: Op
     assert sent["maxResults"] == 11
 
 
-def test_a_long_answer_is_cut_and_no_more_pages_are_fetched_than_needed(opened: Opened, server: Server):
+def test_a_long_result_is_cut_without_fetching_more_pages(opened: Opened, server: Server):
     server.rows, server.page = 1_000_000, 10
     answer: Any = opened(max_rows=25).query("SELECT * FROM orders")
     assert answer["row_count"] == 25
@@ -80,7 +80,7 @@ def test_a_long_answer_is_cut_and_no_more_pages_are_fetched_than_needed(opened: 
     assert "1,000 bytes" in answer["cut"]
 
 
-def test_nothing_found_is_an_answer(opened: Opened, server: Server):
+def test_an_empty_result_has_columns_and_no_rows(opened: Opened, server: Server):
     server.rows = 0
     assert opened().query("SELECT * FROM orders WHERE FALSE")["rows"] == []
 
@@ -93,19 +93,19 @@ def test_the_tables_are_listed_once(opened: Opened, server: Server):
     assert "`p`.`shop`.`Customers`" in server.queries[-1]["query"]
 
 
-def test_a_project_has_several_datasets(opened: Opened):
+def test_all_datasets_of_a_project_can_be_read(opened: Opened):
     warehouse = opened(dataset=None)
     assert warehouse.query("SELECT * FROM hr.salaries")["row_count"] == 2
     with pytest.raises(QueryDenied, match=r"There are: hr\.salaries, shop\.Customers, shop\.orders\."):
         warehouse.query("SELECT * FROM orders")
 
 
-def test_a_dataset_without_tables_cannot_be_asked(opened: Opened):
+def test_a_dataset_without_tables_is_an_error(opened: Opened):
     with pytest.raises(ToolError, match="There is no table in 'empty'"):
         opened(dataset="empty").query("SELECT 1")
 
 
-def test_a_model_is_told_which_tables_there_are(opened: Opened, server: Server):
+def test_the_description_lists_the_tables(opened: Opened, server: Server):
     warehouse = opened()
     columns = "order_id INT64, status STRING, price NUMERIC, day DATE, moment TIMESTAMP, tags ARRAY<STRING>"
     assert warehouse.description.endswith(f"Tables: Customers({columns}); orders({columns}).")
@@ -114,7 +114,7 @@ def test_a_model_is_told_which_tables_there_are(opened: Opened, server: Server):
     assert len(server.asked) == count
 
 
-def test_nothing_hostile_is_ever_sent(opened: Opened, server: Server):
+def test_a_hostile_query_is_not_sent(opened: Opened, server: Server):
     warehouse = opened()
     for family in hostile(Targets("/canary/secret.csv", "/canary", "http://127.0.0.1:1")).values():
         for sql in family:
@@ -138,7 +138,7 @@ def test_nothing_hostile_is_ever_sent(opened: Opened, server: Server):
         ((501, "notImplemented", "No"), ToolUnavailable, "cannot answer now"),
     ],
 )
-def test_an_error_of_the_service_is_one_of_ours(
+def test_an_error_of_the_service_is_converted(
     opened: Opened, server: Server, failure: tuple[int, str, str], kind: type[CapabilityError], said: str
 ):
     warehouse = opened()
@@ -151,13 +151,13 @@ def test_an_error_of_the_service_is_one_of_ours(
     assert "\n" not in str(caught.value)
 
 
-def test_a_service_that_is_busy_for_a_moment_is_asked_again(opened: Opened, server: Server):
+def test_a_busy_service_is_retried(opened: Opened, server: Server):
     server.failures = [(503, "backendError", "try again")]
     assert opened().query("SELECT * FROM orders")["row_count"] == 2
     assert len(server.queries) == 2
 
 
-def test_a_service_that_stays_busy_is_given_up(opened: Opened, server: Server):
+def test_retries_of_a_busy_service_are_limited(opened: Opened, server: Server):
     server.failures = [(503, "backendError", "try again")] * 50
     begun = time.monotonic()
     with pytest.raises(ToolUnavailable, match="try again") as caught:
@@ -166,7 +166,7 @@ def test_a_service_that_stays_busy_is_given_up(opened: Opened, server: Server):
     assert time.monotonic() - begun < 10
 
 
-def test_a_service_that_hangs_is_given_up(opened: Opened, server: Server):
+def test_a_service_that_hangs_is_a_timeout(opened: Opened, server: Server):
     warehouse = opened(timeout_s=0.5)
     assert warehouse.query("SELECT 1")
     server.hangs = True
@@ -187,7 +187,7 @@ def test_a_query_that_never_completes_is_cancelled(opened: Opened, server: Serve
     assert any(path.endswith("/jobs/job1/cancel") for _, path, _ in server.asked)
 
 
-def test_a_service_that_is_not_there_is_unavailable():
+def test_an_unreachable_service_is_unavailable():
     credentials: Any = AnonymousCredentials
     client = bigquery.Client(project="p", credentials=credentials(), client_options={"api_endpoint": "http://127.0.0.1:1"})
     with pytest.raises(ToolUnavailable, match="cannot be reached now"):
@@ -195,7 +195,7 @@ def test_a_service_that_is_not_there_is_unavailable():
     client.close()
 
 
-def test_without_credentials_it_is_said_how_to_get_them(monkeypatch: pytest.MonkeyPatch):
+def test_missing_credentials_are_reported_with_the_fix(monkeypatch: pytest.MonkeyPatch):
     def missing(*_: object, **__: object) -> None:
         raise auth.DefaultCredentialsError("none")
 
@@ -204,7 +204,7 @@ def test_without_credentials_it_is_said_how_to_get_them(monkeypatch: pytest.Monk
         BigQueryWarehouse("p", dataset="shop").query("SELECT 1")
 
 
-def test_without_the_extra_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_extra_is_reported_with_the_install_command(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)
     with pytest.raises(ExtraMissing, match=r"pip install 'interlock\[bigquery\]'"):
         BigQueryWarehouse("p", dataset="shop")

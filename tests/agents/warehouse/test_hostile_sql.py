@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import QueryDenied, ToolError, ToolInputInvalid
 from interlock_agents.analyst.warehouse import warehouse as module
-from interlock_agents.analyst.warehouse.queries import Tables, read_only
+from interlock_agents.analyst.warehouse.validation import Tables, read_only
 from interlock_agents.analyst.warehouse.warehouse import DuckWarehouse
 from tests.agents.warehouse.hostile_sql import Targets, blind, calls, hostile, sources
 
@@ -75,12 +75,12 @@ def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "to_duckdb", str)
 
 
-def test_there_are_enough_of_them():
+def test_the_corpus_has_at_least_1000_statements():
     assert sum(len(family) for family in hostile(NAMES).values()) >= 1000
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_hostile_statement_is_denied_and_nothing_happens(place: Place, family: str):
+def test_a_hostile_statement_is_denied_without_effect(place: Place, family: str):
     for sql in hostile(place.targets)[family]:
         begun = time.process_time()
         with pytest.raises(QueryDenied) as caught:
@@ -90,7 +90,7 @@ def test_a_hostile_statement_is_denied_and_nothing_happens(place: Place, family:
     place.assert_untouched()
 
 
-def test_what_names_things_that_are_not_there_is_told_so(place: Place):
+def test_a_query_with_unknown_names_is_invalid(place: Place):
     for sql in blind(place.targets):
         with pytest.raises(ToolInputInvalid) as caught:
             place.warehouse.query(sql)
@@ -100,7 +100,7 @@ def test_what_names_things_that_are_not_there_is_told_so(place: Place):
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "sizes"])
-def test_without_the_guard_the_database_still_reaches_nothing(place: Place, family: str, monkeypatch: pytest.MonkeyPatch):
+def test_without_validation_the_database_reaches_nothing_outside(place: Place, family: str, monkeypatch: pytest.MonkeyPatch):
     unguarded(monkeypatch)
     refused = 0
     for sql in hostile(place.targets)[family]:
@@ -116,7 +116,7 @@ def test_without_the_guard_the_database_still_reaches_nothing(place: Place, fami
     assert place.warehouse.query("SELECT 1")["rows"] == [[1]]
 
 
-def test_a_statement_that_only_the_database_would_take_is_refused_there_too(place: Place, monkeypatch: pytest.MonkeyPatch):
+def test_the_process_refuses_statements_other_than_select(place: Place, monkeypatch: pytest.MonkeyPatch):
     unguarded(monkeypatch)
     for sql in ("SELECT 1; SELECT 2", "CREATE TEMP TABLE x (i INT)", "PRAGMA database_list", "SET threads = 1", "CHECKPOINT", ""):
         with pytest.raises(QueryDenied, match="not one that only reads"):
@@ -211,6 +211,6 @@ def buried(draw: st.DrawFn) -> str:
 
 @given(buried())
 @settings(max_examples=400)
-def test_a_hostile_piece_is_found_wherever_it_is_buried(sql: str):
+def test_hostile_sql_is_denied_anywhere_in_a_query(sql: str):
     with pytest.raises(QueryDenied):
         read_only(sql, tables=SHOP)

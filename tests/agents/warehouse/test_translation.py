@@ -240,12 +240,12 @@ def test_an_expression_has_the_value_that_bigquery_gives_it(warehouse: DuckWareh
 
 
 @pytest.mark.parametrize("expression", UNKNOWN)
-def test_what_duckdb_has_no_word_for_is_said_and_never_guessed(warehouse: DuckWarehouse, expression: str):
+def test_a_function_that_duckdb_lacks_is_an_error(warehouse: DuckWarehouse, expression: str):
     with pytest.raises(ToolInputInvalid, match=r"^The query cannot be run: .*\w"):
         value(warehouse, expression)
 
 
-def test_the_elements_of_an_array_are_counted_from_zero_also_beside_a_table(warehouse: DuckWarehouse):
+def test_offsets_of_an_array_begin_at_zero_in_a_join(warehouse: DuckWarehouse):
     sql = "SELECT word, place FROM products, UNNEST(SPLIT(name, ' ')) AS word WITH OFFSET AS place WHERE product_id = 1 ORDER BY place"
     answer: Any = warehouse.query(sql)
     assert answer["rows"] == [["Oak", 0], ["writing", 1], ["desk", 2], ["120", 3], ["cm", 4]]
@@ -253,7 +253,7 @@ def test_the_elements_of_an_array_are_counted_from_zero_also_beside_a_table(ware
     assert answer["rows"] == [["b", 1], ["a", 0]]
 
 
-def test_nulls_come_first_as_they_do_in_bigquery(warehouse: DuckWarehouse):
+def test_nulls_are_sorted_first_like_in_bigquery(warehouse: DuckWarehouse):
     answer: Any = warehouse.query("SELECT x FROM UNNEST([2, NULL, 1]) AS x ORDER BY x")
     assert answer["rows"] == [[None], [1], [2]]
     answer = warehouse.query("SELECT x FROM UNNEST([2, NULL, 1]) AS x ORDER BY x DESC")

@@ -1,1 +1,1 @@
-"""The SQL warehouse of the analyst: DuckDB or BigQuery, read only, asked in BigQuery's dialect."""
+"""The SQL warehouse of the analyst: DuckDB or BigQuery, read only, queried in BigQuery's dialect."""

@@ -21,7 +21,8 @@ from interlock.processes.child_main import bound_files, bound_memory, json_value
 __all__ = ["Page", "begin", "connect", "json_value"]
 
 _MIB = 1024 * 1024
-_BATCH = 128  # rows that are taken from DuckDB at once
+# Rows that are fetched from DuckDB at once.
+_BATCH = 128
 # Repeat the interruption: DuckDB ignores one that arrives between two steps.
 _AGAIN_S = 0.02
 _FORMAT = "SELECT version FROM main.interlock_format"
@@ -32,7 +33,7 @@ _FAILED = {
     "FatalException": "broken",
     "InternalException": "broken",
     "IOException": "broken",
-    "Error": "broken",  # what DuckDB raises for a block whose checksum is wrong
+    "Error": "broken",  # DuckDB raises it for a block with a wrong checksum
 }
 _COLUMNS = """
 SELECT schema_name, table_name, column_name, data_type FROM duckdb_columns()
@@ -110,7 +111,6 @@ class _Queries:
         self.hello = _contents(connection)
 
     def answer(self, request: str) -> dict[str, Any]:
-        """Run a query."""
         try:
             return _run(self._connection, request, self._limits)
         except MemoryError:
@@ -119,7 +119,6 @@ class _Queries:
             return {"failed": _FAILED.get(type(error).__name__, "invalid"), "reason": str(error)}
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
 
@@ -175,16 +174,12 @@ class _Utc(dt.tzinfo):
     def dst(self, _: dt.datetime | None) -> dt.timedelta:
         return dt.timedelta()
 
-    def tzname(self, _: dt.datetime | None) -> str:
-        return "UTC"
-
     def localize(self, moment: dt.datetime) -> dt.datetime:
         return moment.replace(tzinfo=dt.UTC)
 
 
 def _pytz() -> types.ModuleType:
     """Return a replacement for pytz, so that it need not be installed. Every zone is UTC."""
-    pytz = types.ModuleType("pytz")
-    utc = _Utc()
+    pytz, utc = types.ModuleType("pytz"), _Utc()
     pytz.__dict__.update(utc=utc, UTC=utc, timezone=lambda _: utc)  # pyright: ignore[reportUnknownLambdaType] - any name
     return pytz

@@ -1,10 +1,11 @@
-"""BigQuery's SQL as DuckDB's: by sqlglot, and by our own hand where its translation is missing or means something else."""
+"""Translates BigQuery's SQL to DuckDB's with sqlglot, and rewrites what sqlglot translates wrongly or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
@@ -13,19 +14,34 @@ from interlock.errors import ToolInputInvalid
 __all__ = ["to_duckdb"]
 
 _DAYS = frozenset({"DAY", "WEEK", "ISOWEEK", "MONTH", "QUARTER", "YEAR", "ISOYEAR"})
-_HARMLESS = "EXTRACT from TIMESTAMPTZ"  # it warns of time zones; here there is only one
+# A warning about time zones. The warehouse has only UTC.
+_HARMLESS = "EXTRACT from TIMESTAMPTZ"
 _UNKNOWN = frozenset({"String", "ToCodePoints", "CodePointsToString", "CodePointsToBytes", "ApproxTopSum"})
 _QUARTER = "~quarter~"
+_TEMPLATES = {
+    "ArrayFirst": "LIST_EXTRACT(:this, 1)",
+    "ArrayLast": "LIST_EXTRACT(:this, -1)",
+    # BigQuery counts from zero, DuckDB from one. Negative indexes are the same in both.
+    "ArraySlice": "LIST_SLICE(:this, :start + CAST(:start >= 0 AS INT), :end + CAST(:end >= 0 AS INT))",
+    "ByteLength": "OCTET_LENGTH(ENCODE(:this))",
+    "SafeAdd": "TRY((:this) + (:other))",
+    "SafeFunc": "TRY(:this)",
+    "SafeMultiply": "TRY((:this) * (:other))",
+    "SafeNegate": "TRY(-(:this))",
+    "SafeSubtract": "TRY((:this) - (:other))",
+}
+"""DuckDB's SQL for functions of BigQuery."""
 
 
 def to_duckdb(tree: exp.Query) -> str:
-    """Write a query in DuckDB's SQL; what it has no words for is a ToolInputInvalid."""
+    """Write a query in DuckDB's SQL. Raise ToolInputInvalid for functions that DuckDB does not have."""
     tree = tree.copy()
-    for node in reversed(list(tree.walk())):  # what is inside comes first: a node that is replaced takes it along
+    for node in reversed(list(tree.walk())):  # inner nodes first
         name = type(node).__name__
         if isinstance(node, exp.Func) and name in _UNKNOWN:
             raise ToolInputInvalid(f"The query cannot be run: this warehouse does not know '{node.sql_name()}'. Write it in another way.")
-        if (rewrite := _REWRITES.get(name)) is not None and (other := rewrite(node.copy())) is not None:
+        rewrite = _filled if name in _TEMPLATES else _REWRITES.get(name)
+        if rewrite is not None and (other := rewrite(node.copy())) is not None:
             node.replace(other)
     generator = DuckDB().generator(identify=True, comments=False, unsupported_level=ErrorLevel.IGNORE)
     try:
@@ -38,6 +54,16 @@ def to_duckdb(tree: exp.Query) -> str:
     return text
 
 
+@cache
+def _template(name: str) -> exp.Expr:
+    return parse_one(_TEMPLATES[name], read="duckdb")
+
+
+def _filled(node: exp.Expr) -> exp.Expr:
+    arguments = {"other" if name == "expression" else name: value for name, value in node.args.items()}
+    return exp.replace_placeholders(_template(type(node).__name__).copy(), **arguments)
+
+
 def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
@@ -47,17 +73,17 @@ def _as(node: exp.Expr, data_type: str) -> exp.Expr:
 
 
 def _unit(node: exp.Expr) -> str:
-    """Name the part of a date that a function is about; WEEK(MONDAY) and its like are weeks."""
+    """Return the part of a date that a function uses. WEEK(MONDAY) is a WEEK."""
     unit = node.args.get("unit")
     return "WEEK" if isinstance(unit, exp.WeekStart) else unit.name.upper() if unit is not None else "DAY"
 
 
 def _date(node: exp.Expr) -> exp.Expr | None:
-    """Keep a date a date: DuckDB makes a time of it."""
+    """Cast the result to a date: DuckDB returns a timestamp."""
     return _as(node, "DATE") if _unit(node) in _DAYS else None
 
 
-def _moment(node: exp.Expr) -> exp.Expr:
+def _timestamp(node: exp.Expr) -> exp.Expr:
     return _as(node, "TIMESTAMPTZ")
 
 
@@ -67,15 +93,13 @@ def _now(node: exp.Expr) -> exp.Expr:
 
 
 def _extract(node: exp.Expr) -> exp.Expr | None:
-    """Count days and weeks as BigQuery does: Sunday is 1, and the days before a year's first Sunday are week 0."""
+    """Count days and weeks like BigQuery: Sunday is 1, and the days before a year's first Sunday are in week 0."""
     part, value = node.this, node.args["expression"]
-    if isinstance(part, exp.WeekStart):
-        if part.this.name.upper() not in {"SUNDAY", "MONDAY"}:
-            raise ToolInputInvalid("The query cannot be run: this warehouse has weeks that begin on SUNDAY or on MONDAY.")
-        return _as(_call("STRFTIME", value, exp.Literal.string("%U" if part.this.name.upper() == "SUNDAY" else "%W")), "BIGINT")
-    name = part.name.upper()
-    if name == "WEEK":
-        return _as(_call("STRFTIME", value, exp.Literal.string("%U")), "BIGINT")
+    name = part.this.name.upper() if isinstance(part, exp.WeekStart) else part.name.upper()
+    if isinstance(part, exp.WeekStart) and name not in {"SUNDAY", "MONDAY"}:
+        raise ToolInputInvalid("The query cannot be run: this warehouse has weeks that begin on SUNDAY or on MONDAY.")
+    if name in {"WEEK", "SUNDAY", "MONDAY"}:
+        return _as(_call("STRFTIME", value, exp.Literal.string("%W" if name == "MONDAY" else "%U")), "BIGINT")
     if name == "ISOWEEK":
         return exp.Extract(this=exp.var("WEEK"), expression=value)
     if name == "DAYOFWEEK":
@@ -84,7 +108,7 @@ def _extract(node: exp.Expr) -> exp.Expr | None:
 
 
 def _timestamp_diff(node: exp.Expr) -> exp.Expr:
-    """Count whole hours, not how often the hour changes."""
+    """Count whole units, not boundaries between them."""
     return _call("DATE_SUB", exp.Literal.string(_unit(node)), node.args["expression"], node.this)
 
 
@@ -104,34 +128,10 @@ def _time_to_str(node: exp.Expr) -> exp.Expr | None:
     return exp.Replace(this=node, expression=exp.Literal.string(_QUARTER), replacement=quarter)
 
 
-def _safe(node: exp.Expr) -> exp.Expr:
-    return _call("TRY", node.this)
-
-
-def _safely(operator: type[exp.Binary]) -> Callable[[exp.Expr], exp.Expr]:
-    return lambda node: _call("TRY", operator(this=exp.Paren(this=node.this), expression=exp.Paren(this=node.args["expression"])))
-
-
 def _normalize(node: exp.Expr) -> exp.Expr | None:
     form = node.args.get("form")
     is_plain = (not isinstance(form, exp.Expr) or form.name.upper() == "NFC") and not node.args.get("is_casefold")
     return _call("NFC_NORMALIZE", node.this) if is_plain else None
-
-
-def _element(index: int) -> Callable[[exp.Expr], exp.Expr]:
-    return lambda node: _call("LIST_EXTRACT", node.this, exp.Literal.number(index))
-
-
-def _slice(node: exp.Expr) -> exp.Expr:
-    """Count from one; what counts from the end does so in both."""
-    ends = [node.args["start"], node.args["end"]]
-    return _call("LIST_SLICE", node.this, *(_from_one(end) for end in ends))
-
-
-def _from_one(index: exp.Expr) -> exp.Expr:
-    zero, one = exp.Literal.number(0), exp.Literal.number(1)
-    following = exp.Add(this=exp.Paren(this=index.copy()), expression=one)
-    return exp.If(this=exp.GTE(this=exp.Paren(this=index.copy()), expression=zero), true=following, false=index)
 
 
 def _unnest(node: exp.Expr) -> exp.Expr | None:
@@ -146,10 +146,6 @@ def _unnest(node: exp.Expr) -> exp.Expr | None:
 
 
 _REWRITES: Mapping[str, Callable[[exp.Expr], exp.Expr | None]] = {
-    "ArrayFirst": _element(1),
-    "ArrayLast": _element(-1),
-    "ArraySlice": _slice,
-    "ByteLength": lambda node: _call("STRLEN", node.this),
     "CurrentDatetime": _now,
     "DateAdd": _date,
     "DateFromUnixDate": lambda node: _as(node, "DATE"),
@@ -158,14 +154,9 @@ _REWRITES: Mapping[str, Callable[[exp.Expr], exp.Expr | None]] = {
     "Extract": _extract,
     "Format": _format,
     "Normalize": _normalize,
-    "SafeAdd": _safely(exp.Add),
-    "SafeFunc": _safe,
-    "SafeMultiply": _safely(exp.Mul),
-    "SafeNegate": lambda node: _call("TRY", exp.Neg(this=exp.Paren(this=node.this))),
-    "SafeSubtract": _safely(exp.Sub),
-    "StrToTime": _moment,
+    "StrToTime": _timestamp,
     "TimeToStr": _time_to_str,
     "TimestampDiff": _timestamp_diff,
-    "UnixToTime": _moment,
+    "UnixToTime": _timestamp,
     "Unnest": _unnest,
 }

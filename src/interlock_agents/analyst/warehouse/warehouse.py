@@ -1,11 +1,13 @@
-"""A warehouse that answers queries in BigQuery's SQL: the demo shop's, or a DuckDB file of your own. Both are only read."""
+"""A warehouse that answers queries in BigQuery's SQL from a DuckDB file: the demo shop's, or one of your own. It is only read."""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, cast
 
 from pydantic import JsonValue
@@ -14,6 +16,7 @@ from interlock.errors import (
     CapabilityError,
     QueryDenied,
     QueryTimeout,
+    SettingsInvalid,
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
@@ -22,34 +25,26 @@ from interlock.errors import (
     ToolUnavailable,
 )
 from interlock.processes.child import Child
-from interlock_agents.analyst.warehouse.demo import DATASET, FORMAT, TABLES, build_demo
-from interlock_agents.analyst.warehouse.queries import Sql, Tables, read_only
+from interlock_agents.analyst.warehouse.demo import DATASET, FORMAT, TABLES, Schema, bigquery_type, build_demo
 from interlock_agents.analyst.warehouse.translation import to_duckdb
+from interlock_agents.analyst.warehouse.validation import Sql, Tables, read_only
 
-__all__ = ["DuckWarehouse", "Schema", "Warehouse", "described"]
+__all__ = ["DuckWarehouse", "Warehouse", "described", "one_line", "open_warehouse", "timed_out"]
 
-Schema = Mapping[str, Mapping[str, str]]
-"""The columns of each table, with their types as BigQuery calls them."""
-
-_WHAT = "Warehouse"
-_GRACE_S = 0.5  # for a query that is interrupted to end; after that its process is killed
-_BESIDES_MIB = 384  # what a process needs for itself, and for what DuckDB does not count
-_HELLO = 1024 * 1024  # for the names of tables and columns
+# An interrupted query may take so many seconds to end before its process is killed.
+_GRACE_S = 0.5
+# Memory of the process beside what DuckDB counts.
+_PROCESS_MIB = 384
+# The size limit for the names of tables and columns.
+_MAX_HELLO_BYTES = 1024 * 1024
 _MAX_REASON = 400
-_GONE: dict[str, Any] = {"failed": "gone"}
-_UNREACHABLE = ("lock", "ermission denied", "open files")  # in what DuckDB says of a file
-_MAX_DESCRIBED = 40  # tables; more would drown the question
+_MAX_DESCRIBED = 40
+# In DuckDB's error messages about a file that exists but cannot be opened now.
+_UNREACHABLE = ("lock", "ermission denied", "open files")
 _PATH = re.compile(r"(?<![\w<])(?:[A-Za-z]:)?(?:[\\/][\w.+~@-]+){2,}[\\/]?")
-_BIGQUERY_TYPES = {
-    "BIGINT": "INT64",
-    "INTEGER": "INT64",
-    "VARCHAR": "STRING",
-    "DOUBLE": "FLOAT64",
-    "BOOLEAN": "BOOL",
-    "BLOB": "BYTES",
-    "TIMESTAMP": "DATETIME",
-    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
-}
+# A query gets this share of the tool's time limit, so that the tool can still report the timeout.
+_TIME_SHARE = 0.8
+_GONE: dict[str, Any] = {"failed": "gone"}
 
 
 class Warehouse(Protocol):
@@ -70,15 +65,27 @@ class Warehouse(Protocol):
 
 
 def described(schema: Schema) -> str:
-    """Say what the tool does, and which tables there are."""
+    """Return the description of the query tool, with the tables and their columns."""
     tables = [f"{table}({', '.join(f'{name} {kind}' for name, kind in columns.items())})" for table, columns in schema.items()]
-    shown = "; ".join(tables[:_MAX_DESCRIBED])
     more = f"; and {len(tables) - _MAX_DESCRIBED} more" if len(tables) > _MAX_DESCRIBED else ""
-    return f"Run one SELECT statement in BigQuery's SQL on the warehouse and return its first rows. Tables: {shown}{more}."
+    return (
+        "Run one SELECT statement in BigQuery's SQL on the warehouse and return its first rows. "
+        f"Tables: {'; '.join(tables[:_MAX_DESCRIBED])}{more}."
+    )
+
+
+def timed_out(seconds: float) -> QueryTimeout:
+    """Return the error for a query that exceeds its time limit."""
+    return QueryTimeout(f"The query took longer than {seconds:g} seconds: ask for less.")
+
+
+def one_line(message: str) -> str:
+    """Shorten a database's error message to one line that ends with a full stop."""
+    return re.sub(r"(?<![.?!])$", ".", " ".join(message.split())[:_MAX_REASON])
 
 
 class DuckWarehouse:
-    """Answers queries from a DuckDB file, each in a process that is kept for the next one. The demo warehouse is made on first use."""
+    """Answers queries from a DuckDB file in child processes, which are reused. The demo warehouse is built on first use."""
 
     def __init__(
         self,
@@ -93,6 +100,7 @@ class DuckWarehouse:
         at_once: int = 4,
     ) -> None:
         self._path = path or folder / "warehouse.duckdb"
+        self._name = f"Warehouse '{self._path.name}'"
         self._is_demo = path is None
         self._dataset = DATASET if path is None else dataset
         self._timeout_s, self._max_bytes = timeout_s, max_bytes
@@ -101,82 +109,72 @@ class DuckWarehouse:
             "max_bytes": max_bytes,
             "timeout_s": timeout_s,
             "memory_mib": memory_mib,
-            "process_mib": memory_mib + _BESIDES_MIB,
+            "process_mib": memory_mib + _PROCESS_MIB,
         }
         self._schema: Schema | None = TABLES if path is None else None
-        self._places = threading.BoundedSemaphore(at_once)
-        self._lock, self._building = threading.Lock(), threading.Lock()
-        self._idle: list[Child] = []
+        self._slots = threading.BoundedSemaphore(at_once)
+        self._building = threading.Lock()
+        self._idle: SimpleQueue[Child] = SimpleQueue()
 
     @property
     def description(self) -> str:
-        """Say what the tool does, and which tables there are. To know those of a file of your own, it is opened."""
+        """The description of the tool. Reading the tables of your own file opens it."""
         return described(self._known())
 
     def query(self, sql: Sql) -> dict[str, JsonValue]:
         """Run one SELECT statement in BigQuery's SQL on the warehouse and return its first rows."""
-        schema = self._known()
-        tables = Tables(frozenset((self._dataset, table) for table in schema), default=self._dataset)
+        tables = Tables(frozenset((self._dataset, table) for table in self._known()), default=self._dataset)
         text = to_duckdb(read_only(sql, tables=tables))
-        if not self._places.acquire(timeout=self._timeout_s):
+        if not self._slots.acquire(timeout=self._timeout_s):
             raise ToolUnavailable("The warehouse is busy with other queries: ask again.")
         try:
             answer = self._run(text)
-            if answer.get("failed") == "broken" and self._is_demo:  # the file is damaged, and holds nothing of its own
+            if answer.get("failed") == "broken" and self._is_demo:  # rebuild a damaged demo file
                 self.close()
                 self._path.unlink(missing_ok=True)
                 answer = self._run(text)
         finally:
-            self._places.release()
+            self._slots.release()
         if "page" not in answer:
-            raise self._typed(answer)
+            raise self._query_error(answer)
         return cast("dict[str, JsonValue]", answer["page"])
 
     def close(self) -> None:
-        """End the processes that wait for a query."""
-        with self._lock:
-            idle = self._idle[:]
-            self._idle.clear()
-        for child in idle:
+        """End the idle processes."""
+        while (child := self._take_idle()) is not None:
             child.kill()
 
     def _known(self) -> Schema:
         if self._schema is None:
-            self._give_back(self._start())
+            self._idle.put(self._start())
         return cast("Schema", self._schema)
 
     def _run(self, text: str) -> dict[str, Any]:
-        """Send a query to an idle process; if there is no live one, start one."""
-        waiting = self._take_idle()
-        answer = _GONE if waiting is None else self._run_in(waiting, text)
+        """Send a query to an idle process, or to a new one."""
+        idle = self._take_idle()
+        answer = _GONE if idle is None else self._run_in(idle, text)
         return self._run_in(self._start(), text) if answer == _GONE else answer
 
     def _run_in(self, child: Child, text: str) -> dict[str, Any]:
-        """Put a query to a process; one that does not end in time, or has no room left, is not asked again."""
+        """Send a query to a process. Kill the process if it did not answer in time or is out of memory."""
         answer = child.ask(text, within=self._timeout_s + _GRACE_S)
         if answer.get("failed") in {None, "timeout", "invalid", "denied"}:
-            self._give_back(child)
+            self._idle.put(child)
         else:
             child.kill()
         return answer
 
     def _take_idle(self) -> Child | None:
-        with self._lock:
-            while self._idle:
-                child = self._idle.pop()
-                if child.is_ours():
-                    return child
+        with suppress(Empty):
+            while not (child := self._idle.get_nowait()).is_ours():
                 child.kill()
+            return child
         return None
 
-    def _give_back(self, child: Child) -> None:
-        with self._lock:
-            self._idle.append(child)
-
     def _start(self) -> Child:
-        """Start a process. The demo's file is made if it is not there, and rebuilt if it has another format or cannot be read."""
+        """Start a process. Build the demo file if it is missing, and rebuild it if it has another format or is damaged."""
         if not self._is_demo and not self._path.is_file():
-            raise StoreUnavailable(f"{_WHAT} '{self._path.name}' is not there. Name a DuckDB file.")
+            raise StoreUnavailable(f"{self._name} is not there. Name a DuckDB file.")
         if self._is_demo:
             with self._building:
                 if not self._path.exists():
@@ -195,55 +193,67 @@ class DuckWarehouse:
             self._path.resolve(),
             self._options,
             needs="duckdb",
-            most=6 * self._max_bytes + _HELLO,
+            most=6 * self._max_bytes + _MAX_HELLO_BYTES,
         )
-        problem = self._problem(child.hello)
-        try:
-            if problem is None and self._schema is None:
-                self._schema = _schema(child.hello["columns"], self._dataset)
-        except StoreUnavailable as error:
-            problem = error
-        if problem is not None:
+        error = self._open_error(child.hello)
+        if error is None and self._schema is None:
+            self._schema = _schema(child.hello["columns"], self._dataset) or None
+            error = StoreUnavailable(f"Warehouse has no tables in the dataset '{self._dataset}'.") if self._schema is None else None
+        if error is not None:
             child.kill()
-            raise problem
+            raise error
         return child
 
-    def _problem(self, hello: Mapping[str, Any]) -> StoreError | None:
-        """Tell a file that cannot be read from one that cannot be reached."""
-        whose, reason = f"{_WHAT} '{self._path.name}'", str(hello.get("reason", ""))
-        if hello.get("failed") in {"late", "gone"} or any(said in reason for said in _UNREACHABLE):
-            return StoreUnavailable(f"{whose} cannot be opened: {_reason(hello) if reason else 'its process does not begin.'}")
+    def _open_error(self, hello: Mapping[str, Any]) -> StoreError | None:
+        """Distinguish a damaged file from one that cannot be opened now."""
+        reason = str(hello.get("reason", ""))
+        if hello.get("failed") in {"late", "gone"} or any(text in reason for text in _UNREACHABLE):
+            return StoreUnavailable(f"{self._name} cannot be opened: {_reason(hello) if reason else 'its process does not start.'}")
         if "failed" in hello:
-            return StoreCorrupt(f"{whose} cannot be opened: {_reason(hello)}")
+            return StoreCorrupt(f"{self._name} cannot be opened: {_reason(hello)}")
         if self._is_demo and hello["format"] != FORMAT:
-            return StoreCorrupt(f"{whose} has another format.")
+            return StoreCorrupt(f"{self._name} has another format.")
         return None
 
-    def _typed(self, answer: Mapping[str, Any]) -> CapabilityError:
-        failed = answer.get("failed")
-        if failed in {"timeout", "late"}:
-            return QueryTimeout(f"The query took longer than {self._timeout_s:g} seconds: ask for less.")
-        if failed in {"memory", "gone"}:  # the memory limit is the usual reason why the process dies
-            return ToolError("The query needs more memory than it may use: ask for less.")
-        if failed == "denied":
-            return QueryDenied("The query may not be run: it is not one that only reads the warehouse.")
-        if failed == "invalid":
-            return ToolInputInvalid(f"The query cannot be run: {_reason(answer)}")
-        return StoreCorrupt(f"{_WHAT} '{self._path.name}' cannot be read: {_reason(answer)}")
+    def _query_error(self, answer: Mapping[str, Any]) -> CapabilityError:
+        match answer.get("failed"):
+            case "timeout" | "late":
+                return timed_out(self._timeout_s)
+            case "memory" | "gone":  # the memory limit is the usual reason why a process dies
+                return ToolError("The query needs more memory than it may use: ask for less.")
+            case "denied":
+                return QueryDenied("The query may not be run: it is not one that only reads the warehouse.")
+            case "invalid":
+                return ToolInputInvalid(f"The query cannot be run: {_reason(answer)}")
+            case _:
+                return StoreCorrupt(f"{self._name} cannot be read: {_reason(answer)}")
 
 
 def _schema(columns: Sequence[Sequence[str]], dataset: str) -> Schema:
     schema: dict[str, dict[str, str]] = {}
     for owner, table, column, kind in columns:
         if owner == dataset:
-            schema.setdefault(table, {})[column] = "NUMERIC" if kind.startswith("DECIMAL") else _BIGQUERY_TYPES.get(kind, kind)
-    if not schema:
-        raise StoreUnavailable(f"{_WHAT} has no tables in the dataset '{dataset}'.")
+            schema.setdefault(table, {})[column] = bigquery_type(kind)
     return schema
 
 
 def _reason(answer: Mapping[str, Any]) -> str:
-    """Take from the database's error what a model can use: one line, without a place on the machine."""
-    said = str(answer.get("reason", "")).partition("\n\nLINE ")[0]
-    line = _PATH.sub("...", " ".join(said.split()))
-    return re.sub(r"(?<![.?!])$", ".", line[:_MAX_REASON]) if line else "the database does not say why."
+    """Return DuckDB's error message without paths."""
+    message = str(answer.get("reason", "")).partition("\n\nLINE ")[0]
+    return one_line(_PATH.sub("...", " ".join(message.split()))) if message.strip() else "the database gives no reason."
+
+
+def open_warehouse(name: str, *, folder: Path, timeout_s: float, max_bytes_billed: int) -> Warehouse:
+    """Open `demo`, `duckdb:PATH` or `bigquery:PROJECT.DATASET`."""
+    kind, _, rest = name.partition(":")
+    within = timeout_s * _TIME_SHARE
+    if name == "demo":
+        return DuckWarehouse(folder, timeout_s=within)
+    if kind == "duckdb" and rest:
+        return DuckWarehouse(folder, path=Path(rest).expanduser(), dataset="main", timeout_s=within)
+    project, _, dataset = rest.partition(".")
+    if kind == "bigquery" and project and dataset:
+        from interlock_agents.analyst.warehouse.bigquery import BigQueryWarehouse  # noqa: PLC0415 - an extra
+
+        return BigQueryWarehouse(project, dataset=dataset, max_bytes_billed=max_bytes_billed, timeout_s=within)
+    raise SettingsInvalid(f"Warehouse '{name}' is unknown. Use 'demo', 'duckdb:PATH' or 'bigquery:PROJECT.DATASET'.")

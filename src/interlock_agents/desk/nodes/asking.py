@@ -1,4 +1,4 @@
-"""How the desk's models are asked, and held to what they were asked for."""
+"""Calls of the desk's models, and strict validation of their JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ asked = Prompts(Path(__file__).parent.parent / "prompts").asked
 
 
 async def said(model: Model, messages: Sequence[Message], kind: type[BaseModel]) -> str:
-    """Ask a model for JSON of a kind, and once more with the reason if the first answer is not exactly that."""
+    """Request JSON of a schema from a model, and once more with the reason if the first answer is invalid."""
     try:
         first = (await model.reply(messages, schema=kind)).text
         exactly(kind, first)
@@ -35,7 +35,7 @@ async def said(model: Model, messages: Sequence[Message], kind: type[BaseModel])
 
 
 def exactly(kind: type[T], text: str) -> T:
-    """Take a model's text for JSON of a kind if it is exactly that: nothing is cut off, mended or guessed."""
+    """Parse a model's text as JSON of a schema. Nothing is cut off, repaired or guessed."""
     found = try_validate(lambda said: kind.model_validate_json(said, strict=True), text)
     if isinstance(found, ValidationError):
         raise ModelOutputInvalid(f"The model's answer is not a '{kind.__name__}': {error_summary(found)}.")

@@ -83,7 +83,7 @@ _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 async def validate_request(session_id: str, text: str) -> Accepted:
-    """Refuse a session that cannot be named and a message that says nothing or too much."""
+    """Refuse an invalid session name, and an empty or too long message."""
     if not _SESSION.fullmatch(session_id):
         raise InputSchema("A session id is 1 to 64 letters, digits, '_' and '-'.")
     message = text.strip()
@@ -103,7 +103,7 @@ async def load_or_create_state(
     sessions: SessionReader,
     clock: Clock,
 ) -> Loaded:
-    """Read the session and hold it to its rules, or begin one."""
+    """Load and validate the session, or create one."""
     now = (await clock.now()).isoformat()
     document = await sessions.load(session_id)
     if document is None:
@@ -124,12 +124,12 @@ async def load_or_create_state(
 
 
 def _subject(session: SessionState) -> str | None:
-    """Name whose memory it is: of a customer in a workspace, written so that no two of them have the same name."""
+    """Return a unique name for the memory of a customer in a workspace."""
     return None if session.customer_id is None else json.dumps([session.workspace_id, session.customer_id])
 
 
 def _valid(session_id: str, document: str) -> SessionState:
-    """Hold what was kept to the rules."""
+    """Validate a stored session."""
     try:
         session = SessionState.model_validate_json(document)
     except ValidationError as error:
@@ -142,18 +142,18 @@ def _valid(session_id: str, document: str) -> SessionState:
 
 
 async def read_memory(subject: str | None, *, memory: MemoryReader) -> Recalled:
-    """Recall what is remembered of the customer, if it is known who that is."""
+    """Read the memories of the customer, if the customer is known."""
     return Recalled(memory_summary=None if subject is None else await memory.recall(subject))
 
 
 async def plan_goal(message: str, memory_summary: str | None, session: SessionState, now: str, *, planner: Planner) -> Planned:
-    """Have the planner say which goal the message is about."""
+    """Call the planner to find the goal of the message."""
     request = PlannerRequest(user_message=message, memory_summary=memory_summary, session=session, now=now)
     return Planned(plan=await planner.plan(request))
 
 
 async def apply_plan(session: SessionState, plan: PlannerResponse, now: str, *, ids: Ids) -> PlanApplied:
-    """Give the goal its place: it interrupts a less urgent one, or waits under the active one."""
+    """Put the goal on the stack: it interrupts a less urgent one, or waits below the active one."""
     new_id = await ids.new() if plan.goal.goal_id is None else ""
     return PlanApplied(session=with_plan(session, plan.goal, new_id=new_id, now=now))
 
@@ -168,9 +168,9 @@ async def dispatch_specialist(
     tools: ToolGateway,
     human: Human,
 ) -> Dispatched:
-    """Have the specialist of the active goal answer; where it wants tools, run them and ask it once more.
+    """Call the specialist of the active goal. If it requests tools, run them and call it once more.
 
-    Where the customer wants a person, one is asked before the specialist is, with the conversation.
+    If the customer wants a person, one is asked first, with the conversation.
     """
     goal = session.active_goal
     domain = None if goal is None else domain_of(goal.type)
@@ -193,7 +193,7 @@ async def dispatch_specialist(
 
 
 async def _asked_person(message: str, session: SessionState, human: Human) -> PersonAsked:
-    """Put the conversation before a person, who says what the customer is told."""
+    """Show the conversation to a person, who writes the reply to the customer."""
     said = [*session.conversation, Said(who="customer", text=message)]
     lines = "\n".join(f"{one.who}: {one.text}" for one in said)
     asked = f"A customer asks for a person. The conversation so far:\n\n{lines}\n\nWhat is the customer told?"
@@ -204,14 +204,14 @@ async def _asked_person(message: str, session: SessionState, human: Human) -> Pe
 
 
 async def _run(domain: Domain, wanted: list[WantedTool], tools: ToolGateway) -> list[ToolResult]:
-    """Run tools side by side. The first that is denied ends the turn, and the others with it."""
+    """Run tools concurrently. The first denied call ends the turn."""
     if len(wanted) > MAX_TOOLS:
         raise ModelOutputInvalid(f"The specialist wants {len(wanted)} tools at once; it may have {MAX_TOOLS}.")
     return await asyncio.gather(*(tools.run(domain, ToolRequest(tool=one.tool, args=one.args)) for one in wanted))
 
 
 async def apply_state_updates(message: str, session: SessionState, response: SpecialistResponse, now: str) -> UpdatesApplied:
-    """Change the active goal as the specialist says, resume the next one if it is done, and add both messages to the conversation."""
+    """Apply the specialist's updates, resume the next goal if the active one is finished, and add both messages to the conversation."""
     before, resumed = session.active_goal, None
     if response.state_updates is not None or (before is not None and before.type in AT_ONCE):
         session = with_updates(session, response.state_updates or StateUpdates(), now=now)
@@ -222,13 +222,13 @@ async def apply_state_updates(message: str, session: SessionState, response: Spe
 
 
 def _reply(response: SpecialistResponse, resumed: str | None) -> str:
-    """Put the open question of a goal that is resumed under the specialist's message."""
+    """Append the open question of a resumed goal to the specialist's message."""
     message = response.message.strip()
     return message if resumed is None or not message else f"{message}\n\n{resumed}"
 
 
 async def validate_and_save_state(session: SessionState, *, sessions: SessionWriter) -> Saved:
-    """Save the session if it is valid and nobody else has saved it since it was loaded."""
+    """Save the session if it is valid and was not changed since it was loaded."""
     checked = try_validate(_CHECK, session)
     wrong = error_summary(checked) if isinstance(checked, ValidationError) else "; ".join(faults(checked))
     if wrong:
@@ -241,7 +241,7 @@ async def validate_and_save_state(session: SessionState, *, sessions: SessionWri
 async def write_memory(
     subject: str | None, response: SpecialistResponse, memory_summary: str | None, *, memory: MemoryWriter
 ) -> Remembered:
-    """Remember what the specialist wants remembered of the customer, after everything else is safe."""
+    """Write the memories that the specialist requests, after the session is saved."""
     update = response.state_updates.memory_update if response.state_updates else None
     if subject is None or update is None or not update.strip():
         return Remembered()
@@ -254,7 +254,7 @@ async def write_memory(
 
 
 async def finalize_reply(response: SpecialistResponse, resumed: str | None) -> Replied:
-    """Reply with the specialist's message, and with the open question of a goal that is resumed."""
+    """Reply with the specialist's message and the open question of a resumed goal."""
     reply = _reply(response, resumed)
     if not reply:
         raise ModelOutputInvalid("The specialist's message is empty.")

@@ -1,4 +1,4 @@
-"""The nodes of planner.model_graph: ask a model which goal a message is about."""
+"""The nodes of planner.model_graph: a model chooses the goal of a message."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["model", "parse_json", "prompt"]
 
 
 async def prompt(request: PlannerRequest) -> Asked:
-    """Put the request into words."""
+    """Build the prompt."""
     return Asked(messages=asked(request.model_dump_json(), "planner"))
 
 
 async def model(messages: tuple[Message, ...], *, model: Model) -> Said:
-    """Ask the model, and once more if its answer cannot be used."""
+    """Call the model, and once more if its answer is invalid."""
     return Said(text=await said(model, messages, PlannerResponse))
 
 
 async def parse_json(text: str) -> Understood:
-    """Take the model's text for a plan, if it is exactly one."""
+    """Parse the model's text as a plan."""
     return Understood(response=exactly(PlannerResponse, text))

@@ -1,4 +1,4 @@
-"""The nodes of specialist.runtime_graph: tools first where they may help, then an answer."""
+"""The nodes of specialist.runtime_graph: tools first if they may help, then an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["structured_path", "tool_path", "validate_and_prepare"]
 
 
 async def validate_and_prepare(specialist: Domain, request: SpecialistRequest) -> Free | Blocked:
-    """Refuse a goal that is another specialist's; find out whether it is time for tools."""
+    """Refuse a goal of another specialist, and decide whether tools may be used."""
     goal = request.active_goal
     if domain_of(goal.type) != specialist:
         raise StateInvalid(f"Goal '{goal.id}' is '{goal.type}', which is not for '{specialist}'.")
@@ -24,7 +24,7 @@ async def validate_and_prepare(specialist: Domain, request: SpecialistRequest) -
 
 
 async def tool_path(specialist: Domain, payload: str, *, toolbox: Toolbox, planner: ToolPlanner) -> Offered | Spoken:
-    """Let the model choose among the specialist's tools; what it says without choosing any goes into the request."""
+    """Let the model choose tools. If it chooses none, its text is added to the request."""
     reply = await planner.choose(specialist, payload)
     if reply.calls:
         known = {tool.name for tool in await toolbox.offered(specialist)}
@@ -40,5 +40,5 @@ async def tool_path(specialist: Domain, payload: str, *, toolbox: Toolbox, plann
 
 
 async def structured_path(specialist: Domain, payload: str, *, structured: StructuredSpecialist) -> Responded:
-    """Have the model ask for what is missing, or put an end to the matter."""
+    """Let the model ask for missing fields, or finish the goal."""
     return Responded(response=await structured.answer(specialist, payload))

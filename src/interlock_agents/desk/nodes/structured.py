@@ -1,4 +1,4 @@
-"""The nodes of specialist.structured_graph: ask a model for an answer in JSON."""
+"""The nodes of specialist.structured_graph: a model answers in JSON."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["model", "parse_json", "prompt"]
 
 
 async def prompt(specialist: Domain, payload: str) -> Asked:
-    """Put the request into words."""
+    """Build the prompt."""
     return Asked(messages=asked(payload, specialist, "structured"))
 
 
 async def model(messages: tuple[Message, ...], *, model: Model) -> Said:
-    """Ask the model, and once more if its answer cannot be used."""
+    """Call the model, and once more if its answer is invalid."""
     return Said(text=await said(model, messages, SpecialistResponse))
 
 
 async def parse_json(text: str) -> Parsed:
-    """Take the model's text for an answer, if it is exactly one."""
+    """Parse the model's text as an answer."""
     return Parsed(response=exactly(SpecialistResponse, text))

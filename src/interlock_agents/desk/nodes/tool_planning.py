@@ -1,4 +1,4 @@
-"""The nodes of specialist.tool_planning_graph: ask a model which tools it wants."""
+"""The nodes of specialist.tool_planning_graph: a model chooses tools."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["model", "prompt"]
 
 
 async def prompt(specialist: Domain, payload: str) -> Asked:
-    """Put the request into words."""
+    """Build the prompt."""
     return Asked(messages=asked(payload, specialist, "tools"))
 
 
 async def model(specialist: Domain, messages: tuple[Message, ...], *, model: Model, toolbox: Toolbox) -> Chosen:
-    """Ask the model once, with the specialist's tools at hand."""
+    """Call the model once, with the specialist's tools."""
     return Chosen(reply=await model.reply(messages, tools=await toolbox.offered(specialist)))

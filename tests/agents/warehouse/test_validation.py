@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from interlock.errors import QueryDenied, ToolError
-from interlock_agents.analyst.warehouse import grammar
-from interlock_agents.analyst.warehouse.queries import MAX_DEPTH, MAX_LENGTH, MAX_TIMES, Tables, read_only, rewritten
+from interlock_agents.analyst.warehouse import allowlist
 from interlock_agents.analyst.warehouse.translation import to_duckdb
+from interlock_agents.analyst.warehouse.validation import MAX_DEPTH, MAX_LENGTH, MAX_TIMES, Tables, read_only, rewritten
 from tests.agents.warehouse.legal_sql import LEGAL
 
 DUCKDB = duckdb.connect()
@@ -42,7 +42,7 @@ def denied(sql: str) -> str:
 
 
 @pytest.mark.parametrize("sql", LEGAL)
-def test_a_query_that_only_reads_is_taken_and_is_written_anew_as_the_same_query(sql: str):
+def test_a_legal_query_is_accepted_and_generates_the_same_query(sql: str):
     tree = read(sql)
     text = rewritten(tree, tables=SHOP)
     assert read(text) == read(rewritten(read(text), tables=SHOP))
@@ -50,11 +50,11 @@ def test_a_query_that_only_reads_is_taken_and_is_written_anew_as_the_same_query(
     assert "/*" not in to_duckdb(tree).replace("/* COPY", "")
 
 
-def test_there_are_enough_queries_to_say_so():
+def test_the_corpus_has_at_least_100_legal_queries():
     assert len(set(LEGAL)) >= 100
 
 
-def test_what_is_run_is_written_from_the_tree_and_never_the_callers_own_text():
+def test_the_sql_that_runs_is_generated_from_the_tree():
     sql = "select /* one */ count( * ) -- two\n from orders # three\n where status='a\\'b' ;"
     assert to_duckdb(read(sql)) == """SELECT COUNT(*) FROM "shop"."orders" AS "orders" WHERE "status" = 'a''b'"""
     assert rewritten(read(sql), tables=SHOP) == "SELECT COUNT(*) FROM `shop`.`orders` AS `orders` WHERE `status` = 'a\\'b'"
@@ -67,7 +67,7 @@ def test_what_is_run_is_written_from_the_tree_and_never_the_callers_own_text():
 @example("\\")
 @example("$$")
 @example("/* */")
-def test_a_text_stays_a_text_in_either_language(text: str):
+def test_a_string_literal_stays_one_in_both_dialects(text: str):
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     tree = read(f"SELECT '{escaped}'")
     again = read(rewritten(tree, tables=SHOP))
@@ -78,7 +78,7 @@ def test_a_text_stays_a_text_in_either_language(text: str):
 
 
 @given(st.from_regex(r"\w[\w €$%#&/().,:+-]{0,20}", fullmatch=True))
-def test_a_name_in_backticks_stays_a_name_in_either_language(name: str):
+def test_a_quoted_name_stays_one_in_both_dialects(name: str):
     try:
         tree = read(f"SELECT 1 AS `{name}`")
     except QueryDenied:
@@ -95,11 +95,11 @@ def test_a_name_in_backticks_stays_a_name_in_either_language(name: str):
 
 
 @pytest.mark.parametrize("name", ["orders", "shop.orders", "`shop.orders`", "`shop`.orders", "Orders", "SHOP.ORDERS"])
-def test_a_table_has_its_full_name_in_what_is_run(name: str):
+def test_a_table_gets_its_full_name(name: str):
     assert '"shop"."orders"' in to_duckdb(read(f"SELECT * FROM {name}"))
 
 
-def test_a_project_may_be_named_if_it_is_the_one():
+def test_only_the_own_project_can_be_named():
     tables = Tables(frozenset({("shop", "orders")}), default="shop", project="my-project")
     for name in ("orders", "shop.orders", "`my-project.shop.orders`", "my-project.shop.orders"):
         text = rewritten(read_only(f"SELECT * FROM {name}", tables=tables), tables=tables)
@@ -117,7 +117,7 @@ def test_without_a_default_a_table_needs_its_dataset():
     assert '"b"."orders"' in to_duckdb(read_only("SELECT * FROM b.orders", tables=tables))
 
 
-def test_a_name_that_with_gives_is_known_only_where_it_is_given():
+def test_a_name_defined_by_with_is_known_only_in_its_scope():
     read("WITH x AS (SELECT 1 AS a) SELECT * FROM x JOIN (SELECT * FROM x) AS y ON TRUE")
     read("WITH x AS (SELECT 1 AS a), y AS (SELECT * FROM x) SELECT * FROM y, x")
     read("WITH x AS (SELECT 1 AS a) SELECT * FROM X UNION ALL SELECT * FROM x")
@@ -132,7 +132,7 @@ def test_a_name_that_with_gives_is_known_only_where_it_is_given():
         assert "There is no table" in denied(sql)
 
 
-def test_the_tables_that_there_are_are_named_to_whoever_asks_for_another():
+def test_an_unknown_table_is_reported_with_the_known_tables():
     assert denied("SELECT * FROM sales") == (
         "There is no table 'sales' that may be read. There are: customers, order_items, orders, products."
     )
@@ -147,7 +147,7 @@ def test_the_tables_that_there_are_are_named_to_whoever_asks_for_another():
         ("", "The query is empty: write one SELECT statement."),
         ("-- nothing", "The query is empty: write one SELECT statement."),
         ("DROP TABLE orders", "A query begins with SELECT or WITH, not with 'DROP'."),
-        ("SELECT 1; SELECT 2", "Only one statement is taken: ask for one thing at a time."),
+        ("SELECT 1; SELECT 2", "Only one statement is allowed: ask for one thing at a time."),
         ("SELECT read_csv('x')", "A query may not have the function 'READ_CSV'."),
         ("SELECT getenv('x')", "A query may not have the function 'getenv'."),
         ("SELECT ML.PREDICT(MODEL a, TABLE orders)", "A query may not have the function 'ML.PREDICT'."),
@@ -156,20 +156,20 @@ def test_the_tables_that_there_are_are_named_to_whoever_asks_for_another():
         ("SELECT * FROM orders TABLESAMPLE SYSTEM (1 PERCENT)", "A query may not have 'TABLESAMPLE' in 'TABLE'."),
         ("SELECT * FROM orders FOR SYSTEM_TIME AS OF '2024-01-01'", "A query may not have 'FOR SYSTEM_TIME' in 'TABLE'."),
         ("WITH RECURSIVE x AS (SELECT 1) SELECT * FROM x", "A query may not have 'RECURSIVE' in 'WITH'."),
-        ("SELECT 'a", "The query cannot be read: a quote or a comment has no end, or an escape is wrong."),
-        ("SELECT (1", "The query cannot be read: a bracket is missing, or there is one too many."),
-        ("SELECT 1 +", "The query cannot be read: Required keyword: 'expression' missing for (line 1, column 10)."),
-        ("SELECT GENERATE_ARRAY(1, order_id) FROM orders", "takes whole numbers that are written out"),
-        ("SELECT 1 \u200b", "The query has the character U+200B, which cannot be seen: leave it out."),
+        ("SELECT 'a", "The query cannot be parsed: a quote or a comment has no end, or an escape is wrong."),
+        ("SELECT (1", "The query cannot be parsed: a bracket is missing, or there is one too many."),
+        ("SELECT 1 +", "The query cannot be parsed: Required keyword: 'expression' missing for (line 1, column 10)."),
+        ("SELECT GENERATE_ARRAY(1, order_id) FROM orders", "needs literal whole numbers"),
+        ("SELECT 1 \u200b", "The query has the invisible character U+200B: leave it out."),
         ("SELECT größe FROM orders", "'größe' has letters that are not ASCII: put a name like that in backticks."),
         ("SELECT * FROM `/etc/passwd`", "'/etc/passwd' cannot be a name: use letters, digits and '_'."),
     ],
 )
-def test_one_sentence_says_what_is_not_allowed(sql: str, said: str):
+def test_the_message_names_what_is_not_allowed(sql: str, said: str):
     assert said in denied(sql)
 
 
-def test_somebody_elses_text_is_quoted_in_bounds():
+def test_text_of_the_query_is_quoted_in_limited_length():
     message = denied(f"SELECT * FROM `{'x' * 5000}`")
     assert len(message) < 300
     assert "\x1b" not in denied("SELECT (1 2 3")
@@ -182,7 +182,7 @@ def test_a_denial_is_an_error_of_a_tool():
 # Sizes
 
 
-def test_a_query_at_the_limits_is_taken_and_one_beyond_is_not():
+def test_a_query_at_a_limit_is_accepted_and_one_above_is_denied():
     assert read("SELECT 1" + " " * (MAX_LENGTH - 8))
     assert "characters" in denied("SELECT 1" + " " * (MAX_LENGTH - 7))
     assert read("SELECT " + "(" * MAX_DEPTH + "1" + ")" * MAX_DEPTH)
@@ -197,7 +197,7 @@ def test_a_query_at_the_limits_is_taken_and_one_beyond_is_not():
 @pytest.mark.parametrize("word", ["STRUCT", "DATE", "ARRAY", "IF", "RECORD", "OBJECT", "UNION", "STRING", "ABS", "SELECT"])
 @pytest.mark.parametrize("shape", ["{}(", "{}[", "{}<", "({} ", "[{} ", "{}(SELECT "])
 @pytest.mark.parametrize("depth", [MAX_DEPTH // 2, MAX_DEPTH - 1])
-def test_no_nesting_takes_long_to_read(word: str, shape: str, depth: int):
+def test_no_nesting_takes_long_to_parse(word: str, shape: str, depth: int):
     opening = shape.format(word)
     closing = {"(": ")", "[": "]", "<": ">"}[next(sign for sign in "([<" if sign in opening)]
     for sql in (f"SELECT {opening * depth}1{closing * depth} FROM nowhere", f"SELECT {opening * depth}"):
@@ -217,7 +217,7 @@ THEN ELSE END CAST INTERVAL DAY DATE UNNEST STRUCT ARRAY OVER PARTITION ROWS BET
 
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=25).map(" ".join))
 @settings(max_examples=300)
-def test_no_order_of_words_gets_another_error_than_a_denial(sql: str):
+def test_any_order_of_words_is_accepted_or_denied(sql: str):
     try:
         tree = read(f"SELECT {sql}")
     except QueryDenied:
@@ -230,7 +230,7 @@ def test_no_order_of_words_gets_another_error_than_a_denial(sql: str):
 
 @given(st.text(max_size=200))
 @settings(max_examples=200)
-def test_no_text_gets_another_error_than_a_denial(sql: str):
+def test_any_text_is_accepted_or_denied(sql: str):
     for text in (sql, f"SELECT {sql}", f"SELECT '{sql}'", f"SELECT `{sql}` FROM orders", f"SELECT * FROM `{sql}`"):
         try:
             read(text)
@@ -238,7 +238,7 @@ def test_no_text_gets_another_error_than_a_denial(sql: str):
             assert str(error).isprintable()  # noqa: PT017 - it may also be taken
 
 
-def test_the_parser_says_nothing_in_the_log_and_others_may_use_it_meanwhile(caplog: pytest.LogCaptureFixture):
+def test_the_parser_does_not_log_queries(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.DEBUG), ThreadPoolExecutor(4) as threads:
         list(threads.map(denied, ["SELECT ARRAY(SHOW TABLES)"] * 50))
         assert not caplog.records
@@ -249,19 +249,19 @@ def test_the_parser_says_nothing_in_the_log_and_others_may_use_it_meanwhile(capl
 # The lists
 
 
-def test_every_name_on_the_lists_is_one_that_the_parser_has():
-    named = {*grammar.CLAUSES, *grammar.EXPRESSIONS, *grammar.FUNCTIONS, *grammar.BOUNDED}
+def test_every_name_on_the_lists_is_a_class_of_sqlglot():
+    named = {*allowlist.CLAUSES, *allowlist.EXPRESSIONS, *allowlist.FUNCTIONS, *allowlist.BOUNDED}
     assert not {name for name in named if not hasattr(exp, name)}
-    for name, parts in grammar.CLAUSES.items():
+    for name, parts in allowlist.CLAUSES.items():
         assert parts <= {*getattr(exp, name).arg_types}, name
 
 
-def test_a_function_that_is_written_as_it_is_is_none_of_duckdbs():
+def test_functions_that_are_copied_unchanged_do_not_exist_in_duckdb():
     known = {name.lower() for (name,) in DUCKDB.execute("SELECT function_name FROM duckdb_functions()").fetchall()}
-    assert not {name.lower() for name in grammar.CALLED} & known
+    assert not {name.lower() for name in allowlist.CALLED} & known
 
 
-def test_a_column_that_duckdb_takes_for_a_function_tells_at_most_the_time():
+def test_a_column_that_duckdb_calls_as_a_function_returns_at_most_the_time():
     told: set[str] = set()
     for (name,) in DUCKDB.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name ~ '^[a-z_]+$'").fetchall():
         try:
@@ -273,8 +273,8 @@ def test_a_column_that_duckdb_takes_for_a_function_tells_at_most_the_time():
     assert told <= {"user", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 
 
-def test_no_function_on_the_list_is_one_that_reaches_outside():
+def test_no_allowed_function_reaches_outside_the_query():
     outside = re.compile(
         r"read|scan|file|glob|env|setting|pragma|secret|user|session|database|schema|catalog|query|predict|generate(?!series|datearray)|http|net|ml|ai[A-Z]"
     )
-    assert not [name for name in grammar.FUNCTIONS if outside.search(name.lower())]
+    assert not [name for name in allowlist.FUNCTIONS if outside.search(name.lower())]

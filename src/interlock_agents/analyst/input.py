@@ -15,6 +15,7 @@ __all__ = ["humans", "parse_input"]
 _SHAPE = '{"role": "user", "content": TEXT}'
 _ROLES = frozenset({"human", "user"})
 # LangChain writes these fields when it serialises a message.
+_OTHER_ROLES = frozenset({"system", "developer", "ai", "assistant", "tool", "function", "remove", "chat"})
 _IGNORED = frozenset({"name", "additional_kwargs", "response_metadata", "example"})
 _PAIR = 2
 _MAX_ID_LENGTH = 256
@@ -30,44 +31,37 @@ def parse_input(given: str | Mapping[str, Any], session: str) -> Mapping[str, An
 
 def humans(messages: Any) -> tuple[Human, ...]:
     """Convert one message or several, each in any form that LangChain accepts for a user message."""
-    is_pair = isinstance(messages, tuple) and _is_pair(cast("tuple[object, ...]", messages))
-    is_list = isinstance(messages, Sequence) and not isinstance(messages, str) and not is_pair
-    listed = cast("Sequence[object]", messages) if is_list else cast("Sequence[object]", () if messages is None else (messages,))
-    found = tuple(listed)
+    found: Sequence[object] = () if messages is None else (messages,)
+    if isinstance(messages, Sequence) and not isinstance(messages, str) and not _is_pair(cast("object", messages)):
+        found = cast("Sequence[object]", messages)
     if not found:
         raise InputSchema(f"The input needs 'messages': a list of {_SHAPE}.")
-    return tuple(map(_to_human, found))
+    return tuple(_checked(*_parts(one)) for one in found)
 
 
-def _to_human(message: object) -> Human:
-    match message:
-        case Human(content=content, id=message_id):
-            return _checked("human", content, message_id)
-        case str():
-            return _checked("human", message, None)
-        case Mapping():
-            fields: dict[str, object] = {**cast("Mapping[str, object]", message)}
-            roles = {fields.pop(name) for name in ("type", "role") if isinstance(fields.get(name), str)}
-            content, message_id = fields.pop("content", None), fields.pop("id", None)
-            if not roles or not roles <= _ROLES or fields.keys() - _IGNORED:
-                raise _not_a_user_message()
-            return _checked("human", content, message_id)
-        case _:
-            pass
-    if isinstance(message, Sequence) and _is_pair(cast("Sequence[object]", message)):
+def _parts(message: object) -> tuple[object, object, object]:
+    """Return the role, the content and the id of a message."""
+    if isinstance(message, str):
+        return "human", message, None
+    if isinstance(message, Mapping):
+        fields: dict[str, object] = {**cast("Mapping[str, object]", message)}
+        roles = {fields.pop(name) for name in ("type", "role") if isinstance(fields.get(name), str)}
+        content, message_id = fields.pop("content", None), fields.pop("id", None)
+        return "human" if roles and roles <= _ROLES and not fields.keys() - _IGNORED else None, content, message_id
+    if _is_pair(message, is_tuple=False):
         role, text = cast("Sequence[object]", message)
-        return _checked(role, text, None)
-    # LangChain's message classes. They are not imported here, so read their attributes by name.
-    role, content, message_id = (getattr(cast("object", message), name, None) for name in ("type", "content", "id"))
-    return _checked(role, content, message_id)
+        return role, text, None
+    # A message class, ours or LangChain's. The latter are not imported here, so read the attributes by name.
+    role, content, message_id = (getattr(message, name, None) for name in ("type", "content", "id"))
+    return role, content, message_id
 
 
-def _is_pair(message: Sequence[object]) -> bool:
-    """Return whether this is a role and a text, as in ("user", "Hello")."""
-    return len(message) == _PAIR and all(isinstance(part, str) for part in message) and message[0] in {*_ROLES, *_OTHER_ROLES}
-
-
-_OTHER_ROLES = frozenset({"system", "developer", "ai", "assistant", "tool", "function", "remove", "chat"})
+def _is_pair(message: object, *, is_tuple: bool = True) -> bool:
+    """Return whether this is a role and a text, as in ("user", "Hello"). At the top level, a list is a list of messages."""
+    if not isinstance(message, tuple if is_tuple else (tuple, list)):
+        return False
+    parts = cast("Sequence[object]", message)
+    return len(parts) == _PAIR and all(isinstance(part, str) for part in parts) and parts[0] in {*_ROLES, *_OTHER_ROLES}
 
 
 def _checked(role: object, content: object, message_id: object) -> Human:

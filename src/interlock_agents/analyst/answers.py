@@ -7,8 +7,8 @@ import re
 from typing import Any, Literal, cast
 
 from interlock_agents.analyst.charts import ChartKind, chart_of, chart_wanted, text_of
+from interlock_agents.analyst.small_talk import ABOUT, answer_to, small_talk_in
 from interlock_agents.analyst.tables import table
-from interlock_agents.analyst.talk import ABOUT, answered, talk_in
 
 __all__ = ["answer", "is_query"]
 
@@ -34,8 +34,8 @@ def answer(payload: dict[str, Any]) -> str:
         )
     if payload.get("failures"):
         return f"{notes}I could not find this out."
-    kind = talk_in(question)
-    return answered(kind, payload) if kind is not None else ABOUT
+    kind = small_talk_in(question)
+    return answer_to(kind, payload) if kind is not None else ABOUT
 
 
 def _drawn(output: dict[str, Any], wanted: ChartKind | Literal["any"]) -> str:
