@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, Protocol, cast
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,12 +19,10 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as ConnectionLost
 
 from interlock.errors import SettingsInvalid, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
-from interlock.stores.connections import Unsent
+from interlock.stores.connections import Target, Unsent
 from interlock.stores.valkey import EmbeddedValkey
 
-__all__ = ["ConnectionFactory", "EmbeddedServer", "RemoteServer", "Server"]
-
-ConnectionFactory = Callable[[], AbstractConnection]
+__all__ = ["EmbeddedServer", "RemoteServer", "Server"]
 
 _URL = (
     "The URL of the session store cannot be used. It is 'redis://[user:password@]host[:port][/number]', the same with 'rediss://', "
@@ -49,8 +46,8 @@ class Server(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def connection_factory(self) -> ConnectionFactory:
-        """Return a function that creates a connection object, which is not connected yet."""
+    async def target(self) -> Target:
+        """Return where to connect. Starts a server that Interlock owns."""
         ...
 
     def mark_unreachable(self) -> None:
@@ -78,11 +75,11 @@ class RemoteServer:
             raise SettingsInvalid(_URL) from None
         address = options["path"] if "path" in options else f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
         self.name = f"at '{address}'"
-        self._factory: ConnectionFactory = lambda: connection_class(**options)
+        self._target = Target(connection_class, options)
 
-    async def connection_factory(self) -> ConnectionFactory:
-        """Return a function that creates a connection object."""
-        return self._factory
+    async def target(self) -> Target:
+        """Return where to connect."""
+        return self._target
 
     def mark_unreachable(self) -> None:
         """Do nothing: the address of a remote server does not change."""
@@ -102,10 +99,9 @@ class EmbeddedServer:
         self.name = f"in '{valkey.folder}'"
         self._valkey = valkey
 
-    async def connection_factory(self) -> ConnectionFactory:
-        """Return a function that creates a connection object. Starts the server if it does not run."""
-        address = await self._valkey.address()
-        return lambda: UnixDomainSocketConnection(path=address, **_CONNECTION_OPTIONS)
+    async def target(self) -> Target:
+        """Return where to connect. Starts the server if it does not run."""
+        return Target(UnixDomainSocketConnection, {"path": await self._valkey.address(), **_CONNECTION_OPTIONS})
 
     def mark_unreachable(self) -> None:
         """Look for the server again, or start it, at the next call."""
