@@ -32,21 +32,27 @@ SCOPE = (
     "app.py",
     "compiler.py",
     "discovery.py",
+    "doctor.py",
     "drawing.py",
+    "extras.py",
     "grant_checks.py",
     "human.py",
+    "input.py",
+    "installed.py",
     "logs.py",
     "replay.py",
     "reply.py",
     "runner.py",
     "secrets.py",
     "settings.py",
+    "spans.py",
+    "spelling.py",
     "standalone.py",
     "suspended.py",
     "system.py",
 )
 AGENTS = SOURCE.parent / "interlock_agents"
-AGENT_SCOPE = ("sam", "gateway")
+AGENT_SCOPE = ("sam", "gateway", "shop", "tour")
 LAYERS = ("contract", "capabilities", "engine", "runtime", "errors", *ADAPTERS)
 """Packages in which no two classes share a name."""
 

@@ -43,7 +43,7 @@ Connection: TypeAlias = psycopg.AsyncConnection[DictRow]
 Query: TypeAlias = Callable[[Connection], Coroutine[Any, Any, T]]
 
 
-class _Pool:
+class _LoopConnections:
     """The connections of one event loop."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class PostgresServer:
         self._name = f"{stores} on '{_server_name(url, setting)}'"
         self._prepare = prepare
         self._timeout_s = timeout_s
-        self._pools = PerEventLoop(_Pool, release=_Pool.finish)
+        self._pools = PerEventLoop(_LoopConnections, release=_LoopConnections.finish)
         self._prepared = False
 
     async def run(self, query: Query[T]) -> T:

@@ -1,4 +1,4 @@
-"""The gateway's six guarantees: decided by the rows and the declared fields, or seen with models and callers that do their worst."""
+"""The six guarantees of the gateway: decided from the rows and fields, or tested with hostile models and callers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OUTSIDE = (
     "/%2e%2e/admin/credentials.env",
     "/a\\..\\..\\admin\\credentials.env",
 )
-"""Ways out of the documents, none of which is one."""
+"""Paths that try to leave the documents."""
 
 
 def _calls(name: str, argument: str, values: Iterable[str], **more: str) -> ModelReply:

@@ -32,12 +32,12 @@ def test_two_dots_in_a_name_are_legal(backend: ScopedBackend) -> None:
     assert [match["path"] for match in backend.glob("*..*").matches or []] == ["/report..final.md"]
 
 
-def test_a_scope_to_read_says_so(root: Path) -> None:
+def test_a_read_only_scope_rejects_every_change(root: Path) -> None:
     (root / "a.md").write_text("text")
     backend = ScopedBackend(Scope(root, writable=False))
     errors = [backend.write("/b.md", "x").error, backend.edit("/a.md", "text", "x").error, backend.delete("/a.md").error]
     errors.append(backend.upload_files([("/a.md", b"x")])[0].error)
-    assert all(str(error).startswith("path_denied: ") and "not changed" in str(error) for error in errors)
+    assert all(str(error).startswith("path_denied: ") and "is read-only" in str(error) for error in errors)
     assert (root / "a.md").read_text() == "text"
 
 

@@ -197,5 +197,5 @@ def test_what_is_wrong_with_a_folder_is_said_of_documents(tmp_path: Path, monkey
     with pytest.raises(StoreCorrupt, match=r"Document 'cafe.md' is not UTF-8"):
         Knowledge(tmp_path, path=latin, collection=DOCUMENTS).search("x")
     monkeypatch.setattr("interlock_agents.shop.knowledge.MAX_FILES", 3)
-    with pytest.raises(StoreUnavailable, match="documents; 3 are taken"):
+    with pytest.raises(StoreUnavailable, match="documents; the limit is 3"):
         Knowledge(tmp_path, collection=DOCUMENTS).search("x")

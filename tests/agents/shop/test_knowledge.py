@@ -264,7 +264,7 @@ def test_a_folder_that_cannot_be_used_is_a_typed_error(tmp_path: Path):
 
 def test_a_folder_of_too_many_articles_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_FILES", 3)
-    with pytest.raises(StoreUnavailable, match="3 are taken"):
+    with pytest.raises(StoreUnavailable, match="the limit is 3"):
         Knowledge(tmp_path).search("refund")
 
 

@@ -1,4 +1,4 @@
-"""Files for deepagents' workers, in a scope."""
+"""The file backend of DeepAgents on a scope."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ScopedBackend(BackendProtocol):
         new_string: str,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - deepagents' signature
     ) -> EditResult:
-        """Replace a text in a file by another."""
+        """Replace a text in a file."""
 
         def edited() -> EditResult:
             text = _text(self._scope.read(file_path), file_path)
@@ -119,7 +119,7 @@ class ScopedBackend(BackendProtocol):
         return _answered(edited, file_path, lambda error: EditResult(error=error), missing=missing, folder=missing)
 
     def delete(self, file_path: str) -> DeleteResult:
-        """Delete a file, or a folder with all that is in it."""
+        """Delete a file, or a folder with its contents."""
 
         def deleted() -> DeleteResult:
             self._scope.delete(file_path)
@@ -141,7 +141,7 @@ class ScopedBackend(BackendProtocol):
         return _answered(found, path or "/", lambda error: GlobResult(error=error))
 
     def grep(self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None) -> GrepResult:
-        """Find lines with a text in them, taken literally."""
+        """Find lines that contain a literal text."""
 
         def found() -> GrepResult:
             lines = find_lines(self._scope, pattern, path or "/", glob or None, max_count)
@@ -156,11 +156,11 @@ class ScopedBackend(BackendProtocol):
         return _answered(found, path or "/", lambda error: GrepResult(error=error))
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Write files, each for itself."""
+        """Write several files. Each has its own result."""
         return [self._upload(path, content) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Read files as they are, each for itself."""
+        """Read several files as bytes. Each has its own result."""
         return [self._download(path) for path in paths]
 
     def _upload(self, path: str, content: bytes) -> FileUploadResponse:
