@@ -41,7 +41,7 @@ WRONG = {
     "path": ('"format_response_node"]', '"error_router_node"]', "path: expected router_node > ... > error_router_node, was"),
     "error": ('expect.error = "media_malformed"', 'expect.error = "media_bomb"', "error: expected 'media_bomb', was 'media_malformed'"),
     "status": ('expect.error = "media_malformed"', "expect.asks = 0", "status: expected 'success', was 'error'"),
-    "tools": ("expect.says", 'expect.tools = ["search"]\nexpect.says', "tools: expected search, were none"),
+    "tools": ("expect.says", 'expect.tools = ["search"]\nexpect.says', "tools: expected search, was none"),
 }
 
 

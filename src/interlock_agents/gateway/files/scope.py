@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -131,10 +132,11 @@ class Scope:
             if stat.S_ISDIR(_looked_at(folder, names[-1], path).st_mode):
                 with self._below(folder, names[-1]) as doomed:
                     self._check(doomed, path, self.max_entries)
-                    self._empty(doomed, path)
-                os.rmdir(names[-1], dir_fd=folder)
+                # Opens every folder by its descriptor and follows no link, also if another process adds one meanwhile.
+                shutil.rmtree(names[-1], dir_fd=folder)
             else:
-                _unlink(folder, names[-1], path)
+                _plain(_looked_at(folder, names[-1], path), path)
+                os.unlink(names[-1], dir_fd=folder)
 
     @contextmanager
     def _folder(self, names: Sequence[str], flags: int) -> Generator[int]:
@@ -278,19 +280,6 @@ class Scope:
                 left = self._check(inner, path, left, depth + 1)
         return left
 
-    def _empty(self, folder: int, path: str, depth: int = 0) -> None:
-        if depth > _DEPTH + 1:
-            raise InputTooLarge(f"There is too much in {shown(path)} to delete it at once.")
-        with os.scandir(folder) as entries:
-            names = [entry.name for _, entry in zip(range(self.max_entries), entries, strict=False)]
-        for name in names:
-            if stat.S_ISDIR(_looked_at(folder, name, path).st_mode):
-                with self._below(folder, name) as inner:
-                    self._empty(inner, path, depth + 1)
-                os.rmdir(name, dir_fd=folder)
-            else:
-                _unlink(folder, name, path)
-
 
 def _joined(names: Sequence[str]) -> str:
     return "/" + "/".join(names)
@@ -330,11 +319,6 @@ def _plain(status: os.stat_result, path: str) -> os.stat_result:
     if not _is_plain(status):
         raise PathDenied(f"The path {shown(path)} is no plain file, or the file has another name elsewhere.")
     return status
-
-
-def _unlink(folder: int, name: str, path: str) -> None:
-    _plain(_looked_at(folder, name, path), path)
-    os.unlink(name, dir_fd=folder)
 
 
 @contextmanager
