@@ -46,13 +46,11 @@ A_KEY = "sk-" + "not-a-real-key-" * 2
 class Tour:
     """Shows one screen for each agent, and one for what Interlock does for every agent."""
 
-    def __init__(self, settings: Settings, *, everything: bool = False) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._everything = everything
         self._screen = console()
         self._turns = self._guarantees = 0
         self._wrong: list[str] = []
-        self._seen: dict[tuple[str, ...], str] = {}
         self._has_listed = False
         self._tools = Tools()
 
@@ -84,7 +82,6 @@ class Tour:
         """Run the scenarios of an agent that are marked for the tour."""
         if agent.scenes is None:
             return
-        self._seen = {}
         self._has_listed = False
         apps, numbers, is_first = ScenarioApps(self._open), itertools.count(1), True
         try:
@@ -95,7 +92,7 @@ class Tour:
                 session = f"{self._settings.folder.name[-40:]}-{next(numbers)}"
                 run = ScenarioRun(scenario, apps, agent=agent.name, session=session)
                 for turn in scenario.turns:
-                    if turn.detailed or self._everything:
+                    if turn.detailed:
                         await self._show(run, scenario, turn, node_by_node=is_first)
                         is_first = False
                     else:
@@ -118,10 +115,7 @@ class Tour:
         took = (perf_counter() - start) * 1000
         path = () if found.result is None else found.result.path
         if not node_by_node and path:
-            seen = self._seen.get(path)
-            shown = as_path(folded(path)) if seen is None else f"as in “{seen}”"
-            self._line("path", Text(shown, "dim"))
-        self._seen.setdefault(path, scenario.title_of(turn))
+            self._line("path", Text(as_path(folded(path)), "dim"))
         self._outcome(found, f"{_steps(found)}, {took:.0f} ms")
         self._compare(found)
         self._has_listed = False
@@ -183,7 +177,7 @@ class Tour:
                     self._differs(verdict.proof)
                     continue
                 graph = next((graph for graph in graphs if verdict.invariant.startswith(graph)), "")
-                shown = verdict.invariant if self._everything else verdict.invariant.removeprefix(graph)
+                shown = verdict.invariant.removeprefix(graph)
                 alike[verdict.how, shown] = alike.get((verdict.how, shown), 0) + 1
                 status.update(f"[dim]after '{verdict.invariant}'[/]")
         for (how, shown), count in alike.items():
@@ -259,7 +253,7 @@ class Tour:
         steps = {
             f"{command} chat analyst": "ask questions about a shop's data (also: chat desk, chat puntini)",
             f"{command} new my_agent": "create an agent of your own",
-            f"{command} tour --all": "this tour with the steps of every turn",
+            f"{command} verify": "check every guarantee of every agent",
             "docs/tutorial.md": "write an agent step by step",
         }
         self._screen.print("\n[bold]next[/]")
