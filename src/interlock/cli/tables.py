@@ -40,20 +40,27 @@ def read_table(lines: Sequence[str], *, width: int, height: int, ascii_only: boo
     head, marks, *rows = ([*cells, *[""] * (count - len(cells))] for cells in found)
     box = _ASCII_HEAD_RULE if ascii_only else _HEAD_RULE
     table = Table(box=box, show_edge=False, pad_edge=False, header_style="", footer_style="", show_footer=len(rows) > height)
-    room = width + _BETWEEN
-    for name, mark, *cells in zip(head, marks, *rows, strict=True):
+    columns = list(zip(head, *rows, strict=True))
+    gaps = _BETWEEN * (count - 1)
+    is_folded = gaps + sum(max(map(cell_len, column)) for column in columns) > width
+    least = 0
+    for mark, (name, *cells) in zip(marks, columns, strict=True):
         is_number = any(cells) and all(_NUMBER.fullmatch(cell) for cell in cells if cell)
-        least = min(max(map(cell_len, [name, *cells])), _NARROWEST)
-        if is_number:
-            least = max(least, *map(cell_len, cells))
-        room -= max(1, least) + _BETWEEN
+        narrowest = max(1, min(_NARROWEST, max(map(cell_len, [name, *cells]))), *(map(cell_len, cells) if is_number else ()))
+        least += narrowest
         folded = Text(name, no_wrap=False)
-        side = _side(mark, is_number=is_number)
-        most = least if is_number else None
-        table.add_column(folded, folded, justify=side, overflow="fold", no_wrap=is_number, min_width=least, max_width=most)
+        table.add_column(
+            folded,
+            folded,
+            justify=_side(mark, is_number=is_number),
+            overflow="fold",
+            no_wrap=is_number,
+            min_width=narrowest,
+            max_width=narrowest if is_number and is_folded else None,
+        )
     for row in rows:
         table.add_row(*map(Text, row))
-    return table if room >= 0 else None
+    return table if least + gaps <= width else None
 
 
 def _cells(line: str) -> list[str]:
