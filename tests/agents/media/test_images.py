@@ -318,7 +318,7 @@ async def test_metadata_that_inflates_beyond_the_limit_is_a_bomb(chunks: tuple[b
         await made_of(png_with(*chunks), "image/png")
 
 
-async def test_metadata_that_is_no_zlib_is_malformed_or_dropped():
+async def test_metadata_that_is_not_zlib_is_malformed_or_dropped():
     with contextlib.suppress(MediaMalformed):
         await made_of(png_with(chunk(b"zTXt", b"Comment\0\0no zlib")), "image/png")
 
