@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 from interlock.errors import MediaBomb, MediaMalformed, MediaUnsupported
+from interlock.processes.child import Child
 from interlock_agents.sam.media import images, pillow_main
 from interlock_agents.sam.media.images import PillowImages
 from interlock_agents.sam.media.pillow_main import MAX_METADATA, MAX_SCANS
@@ -528,6 +529,19 @@ async def test_two_images_are_decoded_at_once_and_no_more(monkeypatch: pytest.Mo
     go.set()
     await asyncio.gather(*tasks[2:])
     assert most[0] == 2
+
+
+async def test_aclose_ends_a_process_that_is_decoding():
+    own = PillowImages(max_pixels=32 * MILLION)
+    decoding = asyncio.create_task(own.normalise(saved(Image.effect_noise((5600, 5600), 90), "PNG"), media_type="image/png"))
+    busy: set[Child] = own._busy  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    while not busy:  # noqa: ASYNC110 - until the thread has started the process
+        await asyncio.sleep(0.001)
+    (child,) = busy
+    await own.aclose()
+    with pytest.raises(MediaMalformed, match="crashed"):
+        await decoding
+    assert child.returncode is not None
 
 
 def test_one_adapter_serves_several_event_loops():

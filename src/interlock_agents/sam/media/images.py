@@ -31,6 +31,7 @@ class PillowImages:
     def __init__(self, *, max_pixels: int) -> None:
         self._max_pixels = max_pixels
         self._idle: list[Child] = []
+        self._busy: set[Child] = set()
 
     async def normalise(self, image: bytes, *, media_type: str) -> str:
         """Return the image as a data URI, upright, without metadata, at most 1024 pixels on its longer side."""
@@ -49,16 +50,20 @@ class PillowImages:
                 raise MediaMalformed(f"The '{media_type}' cannot be decoded: {reason}.")
 
     async def aclose(self) -> None:
-        """End the idle processes. A later image starts a new one."""
-        while self._idle:
-            self._idle.pop().kill()
+        """End the processes. A later image starts a new one."""
+        for child in (*self._idle, *self._busy):
+            child.kill()
+        self._idle.clear()
 
     def _decode(self, image: bytes, kind: str) -> dict[str, Any]:
         child = self._child()
-        answer = child.ask({"image": base64.b64encode(image).decode(), "format": kind}, within=DECODE_S)
-        if child.is_ours():
-            self._idle.append(child)
-        return answer
+        self._busy.add(child)
+        try:
+            return child.ask({"image": base64.b64encode(image).decode(), "format": kind}, within=DECODE_S)
+        finally:
+            self._busy.discard(child)
+            if child.is_ours():
+                self._idle.append(child)
 
     def _child(self) -> Child:
         while self._idle:
