@@ -21,7 +21,6 @@ from interlock.cli.verify import COLOURS
 from interlock.discovery import load_agent
 from interlock.engine import ENGINES
 from interlock.runtime.events import Event
-from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
 from interlock.testing.scenario_results import ScenarioResult
 from interlock.testing.scenario_runner import ScenarioApps, ScenarioRun
@@ -127,7 +126,8 @@ class Tour:
             self._screen.print()
             self._has_listed = True
         self._line("also", Text.assemble((scenario.title_of(turn), "cyan"), (f"  ({_steps(found)})", "dim")))
-        self._one_line(_result_line(found, turn))
+        outcome, text = _outcome_of(found)
+        self._one_line(Text.assemble(outcome, f"  {safe(in_a_line(text, turn.text))}"))
         self._compare(found)
 
     def _compare(self, found: ScenarioResult) -> None:
@@ -224,20 +224,13 @@ class Tour:
         self._line(word, text)
 
     def _outcome(self, found: ScenarioResult, figures: str) -> None:
-        result, refusal = found.result, found.refusal
-        if result is not None:
-            self._end(result, figures)
-        elif refusal is not None:
-            self._line("out", Text.assemble((refusal.code, "red"), f"  {safe(_beginning(refusal.message, 300))}"))
-
-    def _end(self, result: TurnResult, figures: str) -> None:
         """Show the result of a turn."""
-        outcome, said = _outcome_of(result)
-        if "\n" not in said:
-            self._line("out", Text.assemble(outcome, f"  {safe(_beginning(said, 300))}", (f"  ({figures})", "dim")))
+        outcome, text = _outcome_of(found)
+        if "\n" not in text:
+            self._line("out", Text.assemble(outcome, f"  {safe(_beginning(text, 300))}", (f"  ({figures})", "dim")))
             return
         self._line("out", Text.assemble(outcome, (f"  ({figures})", "dim")))
-        print_answer(self._screen, _abridged(said), indent=_MARGIN)
+        print_answer(self._screen, _abridged(text), indent=_MARGIN)
 
     def _sum_up(self) -> None:
         """Show whether everything was as expected."""
@@ -262,20 +255,14 @@ class Tour:
             self._screen.print(Text(f"    {step}"), soft_wrap=True)
 
 
-def _outcome_of(result: TurnResult) -> tuple[tuple[str, str], str]:
+def _outcome_of(found: ScenarioResult) -> tuple[tuple[str, str], str]:
     """Return the status of a turn as a word with its colour, and the output or error message."""
-    if result.error is not None:
-        return (result.error.code, "red"), result.error.message
-    return ("waiting", "yellow") if result.status == "waiting" else ("ok", "green"), str(result.output)
-
-
-def _result_line(found: ScenarioResult, turn: Turn) -> Text:
-    """Return the result of a turn in one line."""
-    if found.result is None:
-        refusal = found.refusal
-        return Text() if refusal is None else Text.assemble((refusal.code, "red"), f"  {safe(refusal.message)}")
-    outcome, said = _outcome_of(found.result)
-    return Text.assemble(outcome, f"  {safe(in_a_line(said, turn.text))}")
+    result = found.result
+    fault = found.refusal if result is None else result.error
+    if fault is not None:
+        return (fault.code, "red"), fault.message
+    is_waiting = result is not None and result.status == "waiting"
+    return ("waiting", "yellow") if is_waiting else ("ok", "green"), "" if result is None else str(result.output)
 
 
 def in_a_line(said: str, asked: str) -> str:
