@@ -302,12 +302,17 @@ async def test_a_decoder_that_exceeds_the_memory_limit_does_not_affect_this_proc
     await made_of(saved(Image.new("RGB", (8, 8)), "PNG"), "image/png")
 
 
+def limits_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    return {line[:26].strip(): line[26:].split()[0] for line in lines}
+
+
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="only Linux shows the limits of a process")
 async def test_the_process_has_a_memory_limit_and_cannot_write_files():
     own = PillowImages(max_pixels=MILLION)
     await own.normalise(saved(Image.new("RGB", (8, 8)), "PNG"), media_type="image/png")
     (child,) = own._idle  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-    limits = {line[:26].strip(): line[26:].split()[0] for line in Path(f"/proc/{child.pid}/limits").read_text().splitlines()}
+    limits = limits_of(child.pid)
     await own.aclose()
     assert 4 * MILLION < int(limits["Max data size"]) < 500 * MILLION
     assert limits["Max file size"] == "0"

@@ -17,6 +17,7 @@ DECODE_S = 30.0
 """How long decoding may take, in seconds. Then the process is killed."""
 
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072"}  # glibc then returns large blocks to the system, so that they do not add up
 _DECODERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="interlock-images")
 """At most two images are decoded at once, even after a caller was cancelled."""
 
@@ -70,7 +71,8 @@ class PillowImages:
             child = self._idle.pop()
             if child.is_ours():
                 return child
-        child = Child("interlock_agents.sam.media.pillow_main", Path("-"), {"max_pixels": self._max_pixels}, needs="PIL")
+        given = {"max_pixels": self._max_pixels}
+        child = Child("interlock_agents.sam.media.pillow_main", Path("-"), given, needs="PIL", sets=_MALLOC)
         if "failed" in child.hello:
             raise MediaUnsupported("Pillow cannot be started. Run: pip install --force-reinstall 'interlock[sam]'")
         return child

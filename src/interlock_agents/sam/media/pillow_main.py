@@ -26,7 +26,7 @@ MAX_SCANS = 100
 
 _PIXEL = 4  # bytes of a pixel in an image of Pillow's
 _WEBP_PIXEL = 16  # the same for a WebP: two canvases, the frame as bytes, and the image; measured
-_BESIDES = 48 * 1024 * 1024  # for the file, its metadata, a band of pixels and the encoded result
+_BESIDES = 96 * 1024 * 1024  # for the file, its metadata, a band of pixels and the encoded result
 _BAND = 1_000_000  # pixels that are converted at once: a picture is never held in two modes at full size
 _QUALITY = 90
 _ENDS = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}  # Pillow accepts a file without it
