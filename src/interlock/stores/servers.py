@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Protocol, cast
+from abc import ABC, abstractmethod
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 from redis.asyncio.connection import AbstractConnection, Connection, UnixDomainSocketConnection, parse_url
@@ -40,30 +41,27 @@ _ERROR_CODES = re.compile(r"\b(WRONGTYPE|OOM|MISCONF|READONLY)\b")  # some serve
 _CODE = re.compile(r"([A-Z]{2,20})( |$)")
 
 
-class Server(Protocol):
+class Server(ABC):
     """A Redis server to connect to."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
+    @abstractmethod
     async def target(self) -> Target:
         """Return where to connect. Starts a server that Interlock owns."""
-        ...
 
-    def mark_unreachable(self) -> None:
+    def mark_unreachable(self) -> None:  # noqa: B027 - the address of a remote server does not change
         """Record that connecting failed."""
-        ...
 
     def translate_error(self, error: Exception) -> StoreError:
         """Translate an error of redis-py into a StoreError."""
-        ...
+        return _translate_error(error, name=self.name)
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027 - Interlock did not start a remote server
         """Release the server."""
-        ...
 
 
-class RemoteServer:
+class RemoteServer(Server):
     """The server at a URL."""
 
     def __init__(self, url: str) -> None:
@@ -81,18 +79,8 @@ class RemoteServer:
         """Return where to connect."""
         return self._target
 
-    def mark_unreachable(self) -> None:
-        """Do nothing: the address of a remote server does not change."""
 
-    def translate_error(self, error: Exception) -> StoreError:
-        """Translate an error of redis-py into a StoreError."""
-        return _translate_error(error, name=self.name)
-
-    async def aclose(self) -> None:
-        """Do nothing: Interlock did not start the server."""
-
-
-class EmbeddedServer:
+class EmbeddedServer(Server):
     """The embedded Valkey server."""
 
     def __init__(self, valkey: EmbeddedValkey) -> None:
@@ -110,7 +98,7 @@ class EmbeddedServer:
     def translate_error(self, error: Exception) -> StoreError:
         """Translate an error of redis-py into a StoreError. If the server has ended, its log gives the reason."""
         gone = isinstance(error, Unsent | ConnectionLost) and not isinstance(error, BusyLoadingError)
-        return self._valkey.failure() if gone else _translate_error(error, name=self.name)
+        return self._valkey.failure() if gone else super().translate_error(error)
 
     async def aclose(self) -> None:
         """Stop the server if this process started it."""
