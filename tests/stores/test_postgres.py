@@ -27,7 +27,7 @@ def opened(url: str, *, timeout_s: float = 30) -> StoredMemory:
     return open_memory(url, path=Path("unused"), timeout_s=timeout_s)
 
 
-async def fails(memory: StoredMemory, error: type[TurnError], *, says: str = "Memory '") -> None:
+async def fails(memory: StoredMemory, error: type[TurnError], *, says: str) -> None:
     for call in (lambda: memory.recall("ada"), lambda: memory.remember("ada", "likes coffee"), memory.ping):
         with pytest.raises(error, match=says) as caught:
             await call()

@@ -112,8 +112,7 @@ def _rendered(block: str, screen: Console, width: int) -> Iterator[RenderableTyp
     for has_bar, group in groupby(block.split("\n"), key=lambda line: line.startswith("|") and not is_code):
         lines = list(group)
         if has_bar and is_table(lines):
-            table = read_table(lines, width=width, height=screen.height, ascii_only=screen.options.ascii_only)
-            yield table or Text("\n".join(lines))
+            yield read_table(lines, width=width, height=screen.height, ascii_only=screen.options.ascii_only)
         elif is_plain or has_bar:
             yield Text("\n".join(lines))
         else:

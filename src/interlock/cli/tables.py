@@ -30,8 +30,8 @@ def is_table(lines: Sequence[str]) -> bool:
     return len(lines) >= _LEAST and all(_RULE.fullmatch(cell) for cell in _cells(lines[1]))
 
 
-def read_table(lines: Sequence[str], *, width: int, height: int, ascii_only: bool) -> Table | None:
-    """Parse a table, or return None if the screen is too narrow for it.
+def read_table(lines: Sequence[str], *, width: int, height: int, ascii_only: bool) -> Table:
+    """Parse a table. One that is too wide for the screen becomes a list of its rows.
 
     Numbers are aligned right and not folded. A table that is longer than the screen repeats its header at its end.
     """
@@ -60,7 +60,23 @@ def read_table(lines: Sequence[str], *, width: int, height: int, ascii_only: boo
         )
     for row in rows:
         table.add_row(*map(Text, row))
-    return table if least + gaps <= width else None
+    return table if least + gaps <= width else _records(head, rows, width)
+
+
+def _records(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table:
+    """Return a table with each cell on a line of its own, after the name of its column. A name is folded before a number is."""
+    numbers = max((cell_len(cell) for row in rows for cell in row if _NUMBER.fullmatch(cell)), default=0)
+    names = min(max(map(cell_len, head)), width // 2, max(width - numbers - _BETWEEN, width // 4))
+    table = Table.grid(padding=(0, _BETWEEN, 0, 0), pad_edge=False)
+    table.add_column(width=max(1, names), overflow="fold")
+    table.add_column(overflow="fold")
+    for number, row in enumerate(rows or [[""] * len(head)]):
+        if number:
+            table.add_row()
+        for name, cell in zip(head, row, strict=True):
+            if name or cell:
+                table.add_row(Text(name), Text(cell))
+    return table
 
 
 def _cells(line: str) -> list[str]:
