@@ -32,23 +32,33 @@ SCOPE = (
     "app.py",
     "compiler.py",
     "discovery.py",
+    "doctor.py",
     "drawing.py",
+    "extras.py",
     "grant_checks.py",
     "human.py",
+    "input.py",
+    "installed.py",
     "logs.py",
     "replay.py",
     "reply.py",
     "runner.py",
     "secrets.py",
     "settings.py",
+    "spans.py",
+    "spelling.py",
     "standalone.py",
     "suspended.py",
     "system.py",
 )
 AGENTS = SOURCE.parent / "interlock_agents"
-AGENT_SCOPE = ("sam", "analyst", "gateway", "puntini")
+AGENT_SCOPE = ("sam", "analyst", "gateway", "puntini", "shop", "tour")
 LAYERS = ("contract", "capabilities", "engine", "runtime", "errors", *ADAPTERS)
 """Packages in which no two classes share a name."""
+
+
+TEST_SCOPE = ("stores", "tools", "models", "processes", "agents/files", "agents/media", "agents/shop", "agents/workers", "unit/testing")
+"""Directories of tests whose names have been rewritten."""
 
 
 @dataclass(frozen=True)
@@ -155,3 +165,11 @@ def test_no_two_classes_of_a_layer_share_a_name(layer: str):
 
 def test_no_module_of_the_scope_is_long():
     assert {name: len(source.splitlines()) for name, source in files() if len(source.splitlines()) > 450} == {}
+
+
+def test_names_of_tests_say_who_does_what():
+    pattern = re.compile(r"_(nobody|somebody|everybody|whoever|whatever|anew|told|gone_on|taken_again)(_|$)")
+    modules = [module for name in TEST_SCOPE for module in sorted((Path(__file__).parent / name).rglob("test_*.py"))]
+    found = [f"{module.name}:{line}: {used}" for module in modules for line, used in names(module.read_text(encoding="utf-8"))]
+    assert modules
+    assert [name for name in found if pattern.search(name)] == []

@@ -1,6 +1,6 @@
 """`interlock doctor`: what is configured, what can be reached, what is missing and how to get it.
 
-The providers of the library and of every agent say for themselves what they find. Here is what belongs to no provider.
+Each provider checks what it provides. This module checks the rest: Python, packages, engine, settings, data folder, agents.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from interlock.settings import Settings
 __all__ = ["Check", "examine"]
 
 PACKAGES = ("pydantic", "langgraph", "langchain-core", "langchain-openai")
-PATIENCE = 5.0  # seconds for a server to answer
+_CALL_S = 5.0  # how long a server may take to answer
 
 
 async def examine(settings: Settings, agents: Iterable[str | Agent] = AGENTS) -> AsyncIterator[Check]:
-    """Look at everything, one thing after the other. `agents` are names of installed ones, or agents. Nothing is changed by looking."""
+    """Run all checks, one after the other. `agents` are names of installed agents, or agents. No check changes anything."""
     yield Check(what="python", state="ok", found=f"{platform.python_version()}, interlock {importlib.metadata.version('interlock')}")
     yield Check(what="packages", state="ok", found=", ".join(map(_version, PACKAGES)))
     yield _check_engine(settings)
     yield _check_settings(settings)
     yield _check_folder(settings.folder)
-    quick = settings.model_copy(update={"max_call_seconds": PATIENCE, "graph_seconds": PATIENCE})
+    quick = settings.model_copy(update={"max_call_seconds": _CALL_S, "graph_seconds": _CALL_S})
     providers = Providers(quick, {})
     async for check in providers.check():
         yield check
@@ -67,7 +67,7 @@ def _version(package: str) -> str:
 
 
 def _check_engine(settings: Settings) -> Check:
-    """Say which engine runs the graphs, and why."""
+    """Check the engine, and say why it is chosen."""
     if is_installed("langgraph"):
         why = "as set" if "engine" in settings.model_fields_set else "the default, because LangGraph is installed"
         return Check(what="engine", state="ok", found=f"{settings.engine} ({why})")
@@ -79,17 +79,17 @@ def _check_engine(settings: Settings) -> Check:
 
 def _check_settings(settings: Settings) -> Check:
     file = "interlock.toml is read" if Path("interlock.toml").exists() else "no interlock.toml here"
-    return Check(what="settings", state="ok", found=f"{file}; {_changed(settings) or 'all as they come'}")
+    return Check(what="settings", state="ok", found=f"{file}; {_changed(settings) or 'all defaults'}")
 
 
 def _changed(settings: BaseSettings) -> str:
-    """List the settings that are not left at their defaults."""
+    """List the settings that differ from their defaults."""
     names = sorted(settings.model_fields_set & type(settings).model_fields.keys())
     return ", ".join(f"{name} = {_shown(getattr(settings, name))}" for name in names)
 
 
 def _shown(value: object) -> str:
-    """Write a setting; of one with parts only their names, because a part may be a key."""
+    """Write a setting. Of a mapping only the keys are shown, because a value may be an API key."""
     if isinstance(value, SecretStr):
         return "set"
     return ", ".join(cast("dict[str, Any]", value)) if isinstance(value, dict) else without_password(str(value))
@@ -99,7 +99,7 @@ def _check_folder(folder: Path) -> Check:
     existing = next(place for place in (folder, *folder.parents) if place.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return Check(what="data", state="broken", found=f"{folder} cannot be written", fix="set INTERLOCK_DATA_DIR to a folder of yours")
-    return Check(what="data", state="ok", found=f"{folder}{'' if folder.exists() else ' (made when it is needed)'}")
+    return Check(what="data", state="ok", found=f"{folder}{'' if folder.exists() else ' (created when it is needed)'}")
 
 
 def _check_tracing() -> Check:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, cast
@@ -17,7 +17,7 @@ __all__ = ["draw"]
 _KINDS = {
     "model": "calls a model",
     "tool": "runs tools",
-    "graph": "has a graph walked",
+    "graph": "runs a subgraph",
     "other": "uses other capabilities",
     "none": "reads and writes fields only",
 }
@@ -63,9 +63,9 @@ _DOT = 14
 def draw(graphs: Sequence[Graph], *, behind: Collection[type] = ()) -> str:
     """Draw graphs side by side, in rows, as one SVG. `behind` are the capabilities that a graph implements."""
     drawings = [_lay_out(graph, behind) for graph in graphs]
-    legend = _legend([kind for kind in _KINDS if any(box.kind == kind for drawing in drawings for box in drawing.boxes)])
+    legend_width, legend = _legend([kind for kind in _KINDS if any(box.kind == kind for drawing in drawings for box in drawing.boxes)])
     rows = _rows(drawings)
-    width = max([_width_of(row) for row in rows] + [legend.width]) + 2 * _MARGIN
+    width = max([_width_of(row) for row in rows] + [legend_width]) + 2 * _MARGIN
     top, parts = _MARGIN, list[str]()
     for row in rows:
         left = _MARGIN
@@ -75,7 +75,7 @@ def draw(graphs: Sequence[Graph], *, behind: Collection[type] = ()) -> str:
             parts += [f'<g transform="translate({left + spare // 2 + drawing.inset} {top + _TITLE})">', *drawing.parts(), "</g>"]
             left += drawing.room + spare + _GAP
         top += max(drawing.height for drawing in row) + _TITLE + _MARGIN
-    parts += [f'<g transform="translate({_MARGIN} {top})">', *legend.parts, "</g>"]
+    parts += [f'<g transform="translate({_MARGIN} {top})">', *legend, "</g>"]
     height = top + _LEGEND
     names = escape(", ".join(graph.name for graph in graphs))
     return "\n".join(
@@ -168,14 +168,6 @@ class _Drawing:
             yield from arrow.words()
 
 
-@dataclass(frozen=True)
-class _Legend:
-    """The legend of the colours."""
-
-    width: int
-    parts: Sequence[str]
-
-
 def _rows(drawings: Sequence[_Drawing]) -> list[list[_Drawing]]:
     """Arrange drawings in rows, in their order, up to the maximum width."""
     rows: list[list[_Drawing]] = []
@@ -191,14 +183,15 @@ def _width_of(row: Sequence[_Drawing]) -> int:
     return sum(drawing.room for drawing in row) + _GAP * (len(row) - 1)
 
 
-def _legend(kinds: Sequence[str]) -> _Legend:
+def _legend(kinds: Sequence[str]) -> tuple[int, list[str]]:
+    """Return the width and the parts of the legend of the colours."""
     parts, x = list[str](), 0
     for kind in kinds:
         words = _KINDS[kind]
         parts.append(f'<rect class="node {kind}" x="{x}" y="0" width="14" height="14" rx="3"/>')
         parts.append(f'<text class="word" x="{x + 20}" y="11">{words}</text>')
         x += 20 + round(len(words) * _SMALL) + 22
-    return _Legend(x, parts)
+    return x, parts
 
 
 def _lay_out(graph: Graph, behind: Collection[type]) -> _Drawing:
@@ -222,18 +215,23 @@ def _lay_out(graph: Graph, behind: Collection[type]) -> _Drawing:
     laid.layout(prog="dot")
 
     _, _, width, height = _numbers(laid.graph_attr["bb"])
-    coordinates = _Coordinates(height)
+
+    def place(written: str) -> tuple[int, int]:
+        """Convert Graphviz coordinates, whose origin is at the bottom, to SVG coordinates in whole points."""
+        x, y = _numbers(written)
+        return round(x), round(height - y)
+
     drawing = _Drawing(graph.name, round(width), round(height))
-    drawing.start = coordinates.of(laid.get_node("start").attr["pos"])
+    drawing.start = place(laid.get_node("start").attr["pos"])
     if laid.has_node("end"):
-        drawing.end = coordinates.of(laid.get_node("end").attr["pos"])
+        drawing.end = place(laid.get_node("end").attr["pos"])
     for name, box in boxes.items():
-        x, y = coordinates.of(laid.get_node(names[name]).attr["pos"])
+        x, y = place(laid.get_node(names[name]).attr["pos"])
         drawing.boxes.append(_Box(box.name, box.uses, box.kind, box.width, box.height, x, y))
-    drawing.arrows.append(_arrow(laid.get_edge("start", names[graph.entry], "start"), (), coordinates))
+    drawing.arrows.append(_arrow(laid.get_edge("start", names[graph.entry], "start"), (), place))
     for number, ((source, target), outcomes) in enumerate(grouped.items()):
         edge = laid.get_edge(names[source], names[target] if target is not None else "end", f"way{number}")
-        drawing.arrows.append(_arrow(edge, outcomes, coordinates))
+        drawing.arrows.append(_arrow(edge, outcomes, place))
     return drawing
 
 
@@ -263,22 +261,11 @@ def _kind(capability: type, behind: Collection[type]) -> str:
     return "graph" if capability in behind else "other"
 
 
-class _Coordinates:
-    """Converts Graphviz coordinates, whose origin is at the bottom, to SVG coordinates in whole points."""
-
-    def __init__(self, height: float) -> None:
-        self._height = height
-
-    def of(self, written: str) -> tuple[int, int]:
-        x, y = _numbers(written)
-        return round(x), round(self._height - y)
-
-
-def _arrow(edge: Any, outcomes: Sequence[str], coordinates: _Coordinates) -> _Arrow:
+def _arrow(edge: Any, outcomes: Sequence[str], place: Callable[[str], tuple[int, int]]) -> _Arrow:
     written = str(edge.attr["pos"]).replace("\\\n", "").split()
-    tip = coordinates.of(written[0].removeprefix("e,"))
-    curve = [coordinates.of(point) for point in written[1:]]
-    return _Arrow(curve, tip, outcomes, coordinates.of(edge.attr["lp"]) if outcomes else tip)
+    tip = place(written[0].removeprefix("e,"))
+    curve = [place(point) for point in written[1:]]
+    return _Arrow(curve, tip, outcomes, place(edge.attr["lp"]) if outcomes else tip)
 
 
 def _size(width: int, height: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The optional parts of Interlock: what `pip install 'interlock[EXTRA]'` adds, and whether it is installed."""
+"""Optional dependencies: the extras of `pip install 'interlock[EXTRA]'`, and whether they are installed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[\w,-]+)\])?[^;]*(?
 
 
 def require(module: str, *, extra: str, what: str) -> None:
-    """Raise ExtraMissing where a module of an extra cannot be imported. `what` names the part that needs it, at the start of a sentence."""
+    """Raise ExtraMissing if a module of an extra cannot be imported. `what` is the subject of the message."""
     if not is_installed(module):
         raise ExtraMissing(f"{what} is not installed. Run: pip install 'interlock[{extra}]'")
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether a module can be imported, without importing it."""
+    """Return whether a module can be imported, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 @functools.cache
 def missing_packages(distribution: str, extra: str) -> tuple[str, ...]:
-    """List the packages of an extra that are not installed, as the metadata of its distribution names them."""
+    """Return the packages of an extra that are not installed, by the metadata of the distribution."""
     missing: list[str] = []
     for line in importlib.metadata.requires(distribution) or ():
         found = _REQUIREMENT.match(line)
@@ -45,7 +45,7 @@ def missing_packages(distribution: str, extra: str) -> tuple[str, ...]:
 
 
 def _applies(marker: str, extra: str) -> bool:
-    """Tell whether a requirement belongs to an extra on this platform."""
+    """Return whether a requirement belongs to an extra on this platform."""
     if not re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", marker):
         return False
     elsewhere = re.search(r"sys_platform != ['\"](\w+)['\"]", marker)

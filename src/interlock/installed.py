@@ -1,4 +1,4 @@
-"""The agents that are installed: those that a package names in its entry points.
+"""Installed agents: packages declare them as entry points.
 
 [project.entry-points."interlock.agents"]
 shop = "my_shop:agent"
@@ -29,12 +29,12 @@ def _entry_points() -> Mapping[str, Sequence[importlib.metadata.EntryPoint]]:
 _POINTS = _entry_points()
 
 AGENTS = tuple(sorted(_POINTS))
-"""The names of the agents that are installed. None of them is loaded to find that out."""
+"""The names of the installed agents. Listing them loads none."""
 
 
 @functools.cache
 def load_installed(name: str) -> object:
-    """Load what is installed as an agent of this name. Raises AgentUnknown where there is none, or it cannot be loaded."""
+    """Load the agent of this name. Raises AgentUnknown if it does not exist or cannot be loaded."""
     points = _POINTS.get(name, ())
     if not points:
         raise AgentUnknown(f"There is no agent '{name}'. {_known()} On the command line, one of your own is MODULE:NAME.")
@@ -53,7 +53,7 @@ def load_installed(name: str) -> object:
 
 
 def how_to_install(name: str) -> str | None:
-    """Return the command that installs what an agent still needs, or None where nothing is missing. The agent is not loaded.
+    """Return the command that installs the missing packages of an agent, or None if it has all. The agent is not loaded.
 
     An entry point names the extras that its agent needs: `shop = "my_shop:agent [shop]"`.
     """
@@ -66,5 +66,5 @@ def how_to_install(name: str) -> str | None:
 def _known() -> str:
     if AGENTS:
         return f"There are: {', '.join(AGENTS)}."
-    # As after an update of a development environment: the entry points are those of the time when the package was installed.
+    # In a development environment the entry points date from the last installation of the package.
     return "No agent is installed, not even those of Interlock. Install it again: 'make setup', or 'pip install -e .'."

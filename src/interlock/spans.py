@@ -1,6 +1,6 @@
 """OpenTelemetry spans of turns, by the GenAI semantic conventions and OpenInference's attributes of graphs.
 
-Spans are made from events, so they are redacted as events are. What was said is in no span unless `trace_content` is set.
+Spans are created from events, which are redacted. Messages and tool arguments are left out unless `trace_content` is set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPERATIONS = {"chat_model": ("chat", "LLM"), "tool": ("execute_tool", "TOOL")}
 
 
 def span_observer(*, content: bool = False) -> Observer | None:
-    """Return an observer that makes spans, or None where OpenTelemetry is not configured. It is not imported then."""
+    """Return an observer that creates spans, or None if OpenTelemetry is not configured. It is not imported then."""
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider):
         return None
@@ -52,7 +52,7 @@ def span_observer(*, content: bool = False) -> Observer | None:
 
 
 class Spans:
-    """Makes a span of every run: the turn, its nodes, the graphs inside them and their capability calls."""
+    """Creates a span for every run: the turn, its nodes, their subgraphs and their capability calls."""
 
     def __init__(self, *, content: bool = False) -> None:
         from opentelemetry import context, trace  # noqa: PLC0415 - only where it is configured
@@ -79,17 +79,17 @@ class Spans:
         found = {f"interlock.{key}": value for key, value in event["metadata"].items() if isinstance(value, str | int)}
         attributes |= {**found, "interlock.run_id": event["run_id"]}
         span = self._tracer.start_span(name, context=inside, kind=span_kind, attributes=attributes)
-        # Spans that an adapter makes itself, such as those of an HTTP client, become children of this one.
+        # Spans that an adapter creates, such as those of an HTTP client, become children of this one.
         token = self._context.attach(self._trace.set_span_in_context(span))
         self._open[event["run_id"]] = span, token, asyncio.current_task()
 
     def _described(self, event: Event, kind: str) -> tuple[str, SpanKind, dict[str, Any]]:
-        """Return the name of a span, its kind, and what is known of it at its start."""
+        """Return the name of a span, its kind, and its attributes at the start."""
         internal = self._trace.SpanKind.INTERNAL
         name, metadata = event["name"], event["metadata"]
         if kind in _OPERATIONS:
-            operation, says = _OPERATIONS[kind]
-            attributes: dict[str, Any] = {OPERATION: operation, KIND: says, **self._node_of(metadata)}
+            operation, span_type = _OPERATIONS[kind]
+            attributes: dict[str, Any] = {OPERATION: operation, KIND: span_type, **self._node_of(metadata)}
             if kind == "tool":
                 attributes |= {TOOL_NAME: name, TOOL_TYPE: "function"}
                 if self._content:
@@ -112,7 +112,7 @@ class Spans:
         return f"invoke_agent {self._agent}", internal, attributes
 
     def _node_of(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Return which node of the graph something belongs to. A node path names the nodes of the graphs around it."""
+        """Return the attributes of the node that an event belongs to. A node path starts with the nodes of the parent graphs."""
         path = metadata.get("langgraph_node")
         if path is None:
             return {}
@@ -139,7 +139,7 @@ class Spans:
         span.end()
 
     def _answered(self, span: Span, output: Mapping[str, Any]) -> None:
-        """Add what is known of a model call at its end: who answered, the tokens and, where it may be seen, the answer."""
+        """Add the attributes of a finished model call: model, tokens and, with content, the reply."""
         model = output.get("model") or _as_dict(output.get("metadata")).get("model")
         if isinstance(model, str) and model:
             provider, has_provider, _ = model.partition(":")
@@ -147,8 +147,8 @@ class Spans:
             span.set_attributes({RESPONSE_MODEL: model, PROVIDER: provider if has_provider else _UNKNOWN_PROVIDER})
         span.set_attributes(_usage(output.get("usage") or output.get("metadata")))
         if self._content:
-            said = output.get("text", output.get("output"))
-            text = said if isinstance(said, str) else json.dumps(output.get("value"), ensure_ascii=False)
+            found = output.get("text", output.get("output"))
+            text = found if isinstance(found, str) else json.dumps(output.get("value"), ensure_ascii=False)
             reply: dict[str, Any] = {"role": "assistant", "text": text, "calls": output.get("calls") or ()}
             span.set_attribute(OUTPUT_MESSAGES, json.dumps([{**_message(reply), "finish_reason": "stop"}], ensure_ascii=False))
 
@@ -164,7 +164,7 @@ def _usage(given: Any) -> dict[str, int]:
 
 
 def _messages(given: Any) -> str:
-    """Write what a model was given as the conventions' list of messages. Events have one list of messages for each call."""
+    """Write the messages of a model call in the format of the conventions. Events have one list of messages for each call."""
     messages = cast("list[Any]", given or [])
     if messages and isinstance(messages[0], list):
         messages = cast("list[Any]", messages[0])

@@ -83,13 +83,15 @@ def test_a_graph_is_shown_with_exactly_the_documented_keys(interlock: Command):
     assert graph.keys() == {"name", "entry", "state", "nodes"}
 
 
-def test_show_draws_a_flowchart(interlock: Command):
-    ran = interlock("show", "sam", "--mermaid")
+def test_graph_draws_a_flowchart(interlock: Command):
+    ran = interlock("graph", "sam")
     assert (ran.returncode, ran.stdout) == (0, mermaid(sam))
 
 
-def test_show_draws_a_picture_that_does_not_depend_on_the_fonts_of_the_machine(interlock: Command):
-    ran = interlock("show", "sam", "--svg", env={"FONTCONFIG_FILE": os.devnull, "FONTCONFIG_PATH": os.devnull, "HOME": os.devnull})
+def test_graph_draws_a_picture_that_does_not_depend_on_the_fonts_of_the_machine(interlock: Command):
+    ran = interlock(
+        "graph", "sam", "--format", "svg", env={"FONTCONFIG_FILE": os.devnull, "FONTCONFIG_PATH": os.devnull, "HOME": os.devnull}
+    )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, draw([sam]), "")
 
 

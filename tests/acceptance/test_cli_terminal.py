@@ -167,7 +167,7 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
     for said in ("planning_retry", "BROKEN", "WRONG"):
         assert said not in tour
     end = [line.strip() for line in lines[lines.index("next") + 1 :]]
-    assert [line.rpartition("/interlock ")[2] for line in end[1::2]] == ["chat analyst", "new my_agent", "tour --all", "docs/tutorial.md"]
+    assert [line.rpartition("/interlock ")[2] for line in end[1::2]] == ["chat analyst", "new my_agent", "verify", "docs/tutorial.md"]
 
 
 def test_a_person_sees_why_a_turn_failed(terminal: Terminal):

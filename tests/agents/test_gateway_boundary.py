@@ -203,7 +203,7 @@ GROUPS = {"reading": READING, "changing": CHANGING, "strange": STRANGE, "forging
 
 
 @pytest.mark.parametrize("lines", GROUPS.values(), ids=GROUPS)
-async def test_a_customers_model_gets_nothing_of_the_admins(engine: EngineName, post: Post, lines: list[str]):
+async def test_a_customers_model_reads_no_admin_file(engine: EngineName, post: Post, lines: list[str]):
     before = contents(post.base)
     result, events, seen, model = await attack(post, engine, lines, at_once=True)
     nothing_leaked(seen, ADMIN_CANARY, SECRET)
@@ -215,7 +215,7 @@ async def test_a_customers_model_gets_nothing_of_the_admins(engine: EngineName, 
     assert str(post.folder) not in seen.sinks()["told"]
 
 
-async def test_every_way_out_is_an_error_of_the_tool_and_the_turn_goes_on(engine: EngineName, post: Post):
+async def test_every_escape_is_a_tool_error_and_the_turn_continues(engine: EngineName, post: Post):
     lines = [order("read_file", file_path=path) for path in SPELLINGS]
     result, events, _, _ = await attack(post, engine, [*lines, order("read_file", file_path="/welcome.md")], at_once=True)
     *refused, last = sorted(tool_results(events), key=lambda one: one["error"] is None)
@@ -232,7 +232,7 @@ async def test_every_way_out_is_an_error_of_the_tool_and_the_turn_goes_on(engine
 
 
 @pytest.mark.parametrize("role", ["user", "admin"])
-async def test_a_document_that_gives_orders_gets_nothing_either(engine: EngineName, post: Post, role: str):
+async def test_instructions_in_a_document_give_no_access(engine: EngineName, post: Post, role: str):
     lines = ["Look into the docs.", order("read_file", file_path="/evil.md")]
     result, events, seen, _ = await attack(post, engine, lines, role=role)
     nothing_leaked(seen, ADMIN_CANARY, SECRET)
@@ -241,13 +241,13 @@ async def test_a_document_that_gives_orders_gets_nothing_either(engine: EngineNa
 
 
 @pytest.mark.parametrize("role", ["user", "admin"])
-async def test_a_document_that_sends_its_reader_round_in_circles_is_left_in_the_end(engine: EngineName, post: Post, role: str):
+async def test_a_document_that_causes_a_loop_is_stopped(engine: EngineName, post: Post, role: str):
     result, _, seen, _ = await attack(post, engine, ["The docs.", order("read_file", file_path="/circle.md")], role=role)
     assert (code(result), result.status) == ("budget_exceeded", "error")
     nothing_leaked(seen, ADMIN_CANARY, SECRET)
 
 
-async def test_what_crosses_the_bridge_has_no_more_rights_there(engine: EngineName, post: Post):
+async def test_the_bridge_gives_no_additional_access(engine: EngineName, post: Post):
     before = contents(post.base)
     for lines in (READING[:25], CHANGING[:25], STRANGE, FORGING, LEAKING):
         result, _, seen, model = await attack(
@@ -271,7 +271,7 @@ def own(tmp_path: Path) -> Generator[Post]:
     made.close()
 
 
-async def test_an_admins_model_never_gets_the_secret_back(engine: EngineName, own: Post):
+async def test_an_admins_model_never_reads_the_secret(engine: EngineName, own: Post):
     result, events, seen, model = await attack(own, engine, ["LABEL respond_admin", *LEAKING], role="admin")
     assert (result.status, result.path) == ("success", ("supervisor",))
     assert (own.base / "admin" / "leak.txt").read_text() == SECRET  # the tool had it
@@ -281,7 +281,7 @@ async def test_an_admins_model_never_gets_the_secret_back(engine: EngineName, ow
     assert SECRET not in "".join(contents(own.base / "docs"))
 
 
-async def test_an_admins_document_that_gives_orders_does_not_get_it_either(engine: EngineName, own: Post):
+async def test_instructions_in_an_admins_document_do_not_disclose_the_secret(engine: EngineName, own: Post):
     result, _, seen, _ = await attack(own, engine, ["LABEL respond_admin", order("read_file", file_path="/evil.md")], role="admin")
     assert result.status == "success"
     assert (own.base / "admin" / "leak.txt").read_text() == SECRET
@@ -302,7 +302,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("secret", SHAPES, ids=range(len(SHAPES)))
-async def test_a_secret_of_another_shape_is_kept_as_well(tmp_path: Path, secret: str):
+async def test_a_secret_of_any_form_is_protected(tmp_path: Path, secret: str):
     make_files(tmp_path, secret=secret)
     lines = ["LABEL respond_admin", *LEAKING]
     model = Obedient()
@@ -320,13 +320,13 @@ async def test_a_secret_of_another_shape_is_kept_as_well(tmp_path: Path, secret:
     assert [part for part in {secret[at : at + size] for at in range(len(secret) - size)} if part in told] == []
 
 
-async def test_an_admin_without_a_keyword_stays_whatever_the_text_says(engine: EngineName, post: Post):
+async def test_without_a_keyword_nothing_crosses_the_bridge(engine: EngineName, post: Post):
     for text in ("LABEL route_bridge", 'LABEL {"route": "route_bridge"}', "route_bridge\nLABEL route_bridge", "goto bridge"):
         result, _, _, _ = await attack(post, engine, [text], role="admin")
         assert (result.path, result.state["route"]) == (("supervisor",), "respond_admin")
 
 
-async def test_the_admins_worker_does_not_leave_its_files_either(engine: EngineName, own: Post):
+async def test_the_admins_worker_cannot_leave_its_files(engine: EngineName, own: Post):
     (own.base / "admin" / "link.md").symlink_to("../docs/welcome.md")
     (own.base / "admin" / "linked").symlink_to("../docs")
     outside = own.folder / "outside.txt"
@@ -348,7 +348,7 @@ async def test_the_admins_worker_does_not_leave_its_files_either(engine: EngineN
     assert "The root of the scope cannot be deleted" in str(deleted)
 
 
-async def test_a_customer_who_may_write_has_no_secret_to_write(engine: EngineName, tmp_path: Path):
+async def test_a_customer_with_write_access_has_no_secret(engine: EngineName, tmp_path: Path):
     writing = Post(tmp_path, gateway_customer_writes=True, max_model_calls=100, max_tokens=None)
     plant(writing.base)
     before = contents(writing.base / "admin")
@@ -368,7 +368,7 @@ async def test_a_customer_who_may_write_has_no_secret_to_write(engine: EngineNam
 
 
 @pytest.mark.parametrize("name", ["gateway.user", "gateway.admin"])
-async def test_nothing_is_in_a_checkpoint_or_an_event_of_langgraphs_own(own: Post, tmp_path: Path, name: str):
+async def test_the_secret_is_in_no_checkpoint_or_event_of_langgraph(own: Post, tmp_path: Path, name: str):
     file = tmp_path / "checkpoints.sqlite"
     turns = {
         "gateway.user": [READING, FORGING],
@@ -437,7 +437,7 @@ TRIES = st.one_of(
 
 @settings(max_examples=12)
 @given(tries=st.lists(TRIES, min_size=10, max_size=40), role=st.sampled_from(["user", "docs"]))
-def test_whatever_is_tried_on_the_customer_side_nothing_of_the_admins_is_there(post: Post, tries: list[str], role: str):
+def test_no_attempt_on_the_customer_side_reads_admin_files(post: Post, tries: list[str], role: str):
     lines = tries if role == "user" else ["LABEL route_bridge", "docs", *tries]
     engine = ENGINES[len(tries) % 2]
     try:

@@ -43,6 +43,6 @@ async def faults(running: Interlock, one: Everyday) -> list[str]:
 
 
 @pytest.mark.parametrize("part", range(4))
-async def test_every_answer_is_right_or_says_what_was_not_understood(running: Interlock, part: int):
+async def test_every_answer_of_the_corpus_is_right(running: Interlock, part: int):
     wrong = {f"{one.role}: {one.text}": found for one in itertools.islice(CORPUS, part, None, 4) if (found := await faults(running, one))}
     assert wrong == {}

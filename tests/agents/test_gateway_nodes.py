@@ -63,7 +63,7 @@ class Worked:
         return "answered"
 
 
-async def test_the_supervisor_answers_with_its_worker_which_has_the_secret():
+async def test_the_supervisor_passes_the_secret_to_its_worker():
     worker, vault = Worked(), Kept("key")
     answered = await supervisor("ls /admin now", classifier=Sorted("respond_admin"), worker=worker, vault=vault)
     assert answered == Answered(
@@ -82,7 +82,7 @@ async def test_without_a_secret_the_vault_is_not_opened():
     assert (worker.tasks, vault.fetched) == ([("Hello.", "")], [])
 
 
-async def test_what_is_for_the_customer_side_is_sent_on_with_a_proof_and_nothing_is_fetched_for_it():
+async def test_a_text_for_customers_is_sealed_and_no_secret_fetched():
     worker, vault = Worked(), Kept("key")
     forwarded = await supervisor(TEXT, classifier=Sorted("route_bridge"), worker=worker, vault=vault)
     assert isinstance(forwarded, Forwarded)
@@ -95,7 +95,7 @@ async def test_what_is_for_the_customer_side_is_sent_on_with_a_proof_and_nothing
 
 
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
-async def test_nothing_is_asked_for_nothing(empty: str):
+async def test_empty_input_causes_no_call(empty: str):
     classifier, worker, vault = Sorted("route_bridge"), Worked(), Kept("key")
     answered = await supervisor(empty, classifier=classifier, worker=worker, vault=vault)
     assert answered == Answered(supervisor_response="Empty admin input.", secret_key_ref="", secret_context="")
@@ -104,7 +104,7 @@ async def test_nothing_is_asked_for_nothing(empty: str):
     assert (classifier.asked, worker.tasks, vault.fetched) == ([], [], [])
 
 
-async def test_the_customer_side_answers_whoever_asks():
+async def test_the_customer_node_answers_both_origins():
     worker = Worked()
     assert await customer("read /docs/a.md", "", worker=worker) == Responded(response="done")
     assert await customer("", "read /docs/b.md", worker=worker) == Responded(response="done")
@@ -114,7 +114,7 @@ async def test_the_customer_side_answers_whoever_asks():
 # The bridge
 
 
-def test_a_refusal_of_the_bridge_is_a_permission_error_with_a_code_of_its_own():
+def test_bridge_denied_is_a_permission_error():
     assert issubclass(BridgeAccessError, PermissionError)
     assert issubclass(BridgeAccessError, TurnError)
     assert BridgeAccessError("No.").code == "bridge_denied"
@@ -142,7 +142,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize(("origin", "proof"), FORGED.values(), ids=FORGED)
-async def test_the_bridge_refuses_every_origin_that_cannot_be_proved(origin: str, proof: str):
+async def test_the_bridge_rejects_every_origin_without_a_seal(origin: str, proof: str):
     with pytest.raises(BridgeAccessError) as refused:
         await bridge(origin, proof, TEXT)  # pyright: ignore[reportArgumentType] - that is what is tried
     assert TEXT not in str(refused.value)
@@ -154,7 +154,7 @@ async def test_the_bridge_refuses_every_origin_that_cannot_be_proved(origin: str
     ["", "bridge", "0" * 64, seal("another", "bridge"), seal(TEXT, "supervisor"), seal(TEXT, "bridge").upper()],
     ids=["none", "a word", "zeros", "of another text", "of the supervisor", "in capitals"],
 )
-async def test_the_far_side_of_the_bridge_accepts_only_what_the_bridge_sealed(given_seal: str):
+async def test_the_customer_side_accepts_only_sealed_text(given_seal: str):
     side = Worked()
     with pytest.raises(BridgeAccessError) as refused:
         await customer_from_bridge(TEXT, given_seal, side=side)
@@ -162,20 +162,20 @@ async def test_the_far_side_of_the_bridge_accepts_only_what_the_bridge_sealed(gi
 
 
 @given(text=st.text(), other=st.text())
-def test_a_proof_is_of_one_text(text: str, other: str):
+def test_a_seal_is_valid_for_one_text(text: str, other: str):
     assert is_sealed(seal(text, "supervisor"), text, "supervisor")
     assume(text != other)
     assert not is_sealed(seal(text, "supervisor"), other, "supervisor")
 
 
 @given(text=st.text())
-def test_a_seal_is_of_one_node(text: str):
+def test_a_seal_is_valid_for_one_node(text: str):
     assert not is_sealed(seal(text, "supervisor"), text, "bridge")
     assert not is_sealed(seal(text, "bridge"), text, "supervisor")
 
 
 @given(proof=st.text(), text=st.text())
-def test_nobody_writes_a_proof(proof: str, text: str):
+def test_a_seal_cannot_be_guessed(proof: str, text: str):
     assert not is_sealed(proof, text, "supervisor")
 
 
@@ -194,7 +194,7 @@ def test_a_caller_sets_one_field_on_either_side():
     assert (user_graph.state.takes, user_graph.state.takes_from_parent) == (("user_input",), ("bridge_input", "origin"))
 
 
-def test_no_state_has_room_for_the_secret():
+def test_no_state_field_holds_the_secret():
     assert {name for name in admin_graph.state.fields if "secret" in name} == {"secret_key_ref", "secret_context"}
     assert [name for name in user_graph.state.fields if "secret" in name or "admin" in name] == []
     assert {admin_graph.state.fields[name].labels for name in ("origin_seal", "bridge_seal")} == {(Secret,)}

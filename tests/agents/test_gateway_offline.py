@@ -82,7 +82,7 @@ PHRASAL_VERBS = {
 
 
 @pytest.mark.parametrize("verb", PHRASAL_VERBS)
-def test_a_verb_matches_with_its_own_particle_only(verb: str):
+def test_a_phrasal_verb_matches_its_own_particle_only(verb: str):
     pattern = phrasal_verb_pattern(verb)
     assert pattern is not None
     for other, texts in PHRASAL_VERBS.items():
@@ -98,7 +98,7 @@ def test_a_verb_matches_with_its_own_particle_only(verb: str):
         ("who is on call in week 47", "who is on call in week 47"),
     ],
 )
-def test_a_verb_and_its_particle_become_one_word(text: str, joined: str):
+def test_a_phrasal_verb_becomes_one_word(text: str, joined: str):
     assert join_phrasal_verbs(text) == joined
 
 
@@ -106,7 +106,7 @@ CHANGES = ['write "a" to /x.md', "delete /x.md", 'replace "a" with "b" in /x.md'
 
 
 @given(change=st.sampled_from(CHANGES), more=st.from_regex(r"[a-z]{3,9}( [a-z]{3,9}){0,2}", fullmatch=True), first=st.booleans())
-def test_no_change_is_made_of_a_text_that_says_more(change: str, more: str, *, first: bool):
+def test_a_text_with_more_words_than_a_command_changes_nothing(change: str, more: str, *, first: bool):
     text = f"{more} {change}" if first else f"{change} {more}"
     assume(parse_command(text) != parse_command(change))
     assert parse_command(text).kind in {"unclear", "unsupported", "question"}
@@ -117,7 +117,7 @@ TOOLS = [Tool(name=name, description="", parameters={}) for name in READS]
 
 @settings(max_examples=150)
 @given(text=st.text(), offered=st.sampled_from([0, 4]))
-def test_the_rules_have_an_answer_to_everything(text: str, offered: int):
+def test_the_rules_answer_any_text(text: str, offered: int):
     said = GatewayRules().reply([Message(role="user", text=text)], TOOLS[:offered])
     if not offered:
         assert said in ("route_bridge", "respond_admin")
@@ -130,7 +130,7 @@ def test_the_rules_have_an_answer_to_everything(text: str, offered: int):
 
 @settings(max_examples=60)
 @given(text=st.text(alphabet=st.sampled_from("read lswfo'\"`/.*\n§x"), max_size=3000))
-def test_a_long_text_is_read_at_once(text: str):
+def test_a_long_text_is_parsed_in_bounded_time(text: str):
     assert parse_command(text * 3).kind
 
 
@@ -141,7 +141,7 @@ def modes(folder: Path) -> set[tuple[bool, int]]:
     return {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in (folder, *folder.rglob("*"))}
 
 
-async def test_the_demo_files_are_made_once_and_for_their_owner_alone(engine: EngineName, tmp_path: Path):
+async def test_the_demo_files_are_created_once_and_private(engine: EngineName, tmp_path: Path):
     old = os.umask(0)
     try:
         async with app(engine, tmp_path / "data") as running:
@@ -167,7 +167,7 @@ MAKE = (
 )
 
 
-def test_the_demo_files_are_made_once_by_many_at_once(tmp_path: Path):
+def test_concurrent_processes_create_the_demo_files_once(tmp_path: Path):
     folder = tmp_path / "data" / "gateway"
     running = [subprocess.Popen([sys.executable, "-c", MAKE, str(folder)], stderr=subprocess.PIPE) for _ in range(4)]
     ended = [(one.communicate()[1], one.returncode) for one in running]
@@ -177,7 +177,7 @@ def test_the_demo_files_are_made_once_by_many_at_once(tmp_path: Path):
     assert len(list(folder.rglob("*.env"))) == 1
 
 
-def test_a_folder_that_is_configured_has_to_have_both_sides(tmp_path: Path):
+def test_a_configured_folder_must_have_both_sides(tmp_path: Path):
     with pytest.raises(SettingsInvalid, match="'admin'"):
         open_base(tmp_path, folder=tmp_path / "x")
     (tmp_path / "admin").mkdir()
@@ -188,7 +188,7 @@ def test_a_folder_that_is_configured_has_to_have_both_sides(tmp_path: Path):
     assert open_base(tmp_path, folder=tmp_path / "x") == tmp_path
 
 
-def test_files_that_cannot_be_made_are_an_error(tmp_path: Path):
+def test_demo_files_that_cannot_be_created_are_an_error(tmp_path: Path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreUnavailable) as refused:
         open_base(None, folder=tmp_path / "file" / "gateway")

@@ -78,12 +78,12 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("text", "normalised"), TABLE.items())
-def test_only_a_path_word_that_begins_with_the_folder_of_the_side_loses_it(text: str, normalised: str):
+def test_only_path_words_that_start_with_the_prefix_are_normalised(text: str, normalised: str):
     assert in_scope(text, "docs") == normalised
 
 
 @pytest.mark.parametrize(("text", "normalised"), TABLE.items())
-def test_the_admins_folder_is_no_other(text: str, normalised: str):
+def test_the_prefix_of_the_admin_is_normalised(text: str, normalised: str):
     def swapped(words: str) -> str:
         return words.replace("admin", "\0").replace("docs", "admin").replace("\0", "docs")
 
@@ -98,7 +98,7 @@ PREFIX = "/docs"
 
 
 @given(text=TEXTS)
-def test_at_most_one_prefix_is_taken_off_each_word_and_nothing_else_changes(text: str):
+def test_at_most_one_prefix_of_each_word_is_removed(text: str):
     before, after = re.split(r"(\s+)", text), re.split(r"(\s+)", in_scope(text, "docs"))
     assert len(before) == len(after)
     for old, new in zip(before, after, strict=True):
@@ -112,7 +112,7 @@ def test_at_most_one_prefix_is_taken_off_each_word_and_nothing_else_changes(text
 
 
 @given(text=TEXTS)
-def test_text_without_the_folder_stays_as_it_is(text: str):
+def test_text_without_the_prefix_is_unchanged(text: str):
     other = text.replace("docs", "dogs")
     assert in_scope(other, "docs") == other
 
@@ -123,7 +123,7 @@ ADDRESSES = st.lists(
 
 
 @given(before=ADDRESSES, after=ADDRESSES, scheme=st.sampled_from(["https", "http", "file", "s3", "x"]))
-def test_an_address_is_never_touched(before: str, after: str, scheme: str):
+def test_urls_are_unchanged(before: str, after: str, scheme: str):
     word = re.sub(r"\s+", "", f"{before}{scheme}://{after}")
     assert in_scope(f"see {word} now", "docs") == f"see {word} now"
 
@@ -134,7 +134,7 @@ def test_twice_is_the_same_as_once(words: list[str]):
     assert in_scope(once, "docs") == once
 
 
-async def test_each_side_is_told_of_its_own_root(engine: EngineName, tmp_path: Path):
+async def test_each_worker_gets_paths_of_its_own_root(engine: EngineName, tmp_path: Path):
     base = make_files(tmp_path)
     async with app(engine, tmp_path, gateway_path=base) as running:
         admin = await running.run("gateway", "Read /admin/notes.md", role="admin")

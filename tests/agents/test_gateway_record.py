@@ -52,7 +52,7 @@ def entries(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("role", "text", "replies"), TURNS.values(), ids=TURNS)
-async def test_a_turn_is_taken_again_on_either_engine_without_the_world(
+async def test_a_recorded_turn_is_replayed_on_either_engine_without_calls(
     engine: EngineName, tmp_path: Path, role: str, text: str, replies: tuple[Scripted, ...]
 ):
     base = make_files(tmp_path)
@@ -77,7 +77,7 @@ async def test_a_turn_is_taken_again_on_either_engine_without_the_world(
     ("role", "text"),
     [("admin", "Who is on call in week 47?"), ("admin", "What do the docs say about cancelling?"), ("user", "Read /docs/partner-note.md")],
 )
-async def test_a_turn_without_a_model_is_taken_again_too(engine: EngineName, tmp_path: Path, role: str, text: str):
+async def test_a_turn_without_a_model_call_is_replayed(engine: EngineName, tmp_path: Path, role: str, text: str):
     async with app(engine, tmp_path) as running:
         before = await running.run("gateway", text, role=role, record=tmp_path / "record")
     assert before.status == "success"
@@ -86,7 +86,7 @@ async def test_a_turn_without_a_model_is_taken_again_too(engine: EngineName, tmp
     assert (replay.differences, replay.result.output) == ((), before.output)
 
 
-async def test_what_is_recorded_are_the_calls_of_models_tools_and_the_vault(engine: EngineName, tmp_path: Path):
+async def test_calls_of_models_tools_and_the_vault_are_recorded(engine: EngineName, tmp_path: Path):
     make_files(tmp_path)
     async with app(engine, tmp_path, *TURNS["files of the admin"][2], **vault(tmp_path)) as running:
         await running.run("gateway", "Go on.", role="admin", record=tmp_path / "record")
@@ -95,7 +95,7 @@ async def test_what_is_recorded_are_the_calls_of_models_tools_and_the_vault(engi
     assert (tmp_path / "record").stat().st_mode & 0o077 == 0  # it holds the secret
 
 
-async def test_a_turn_that_stopped_anywhere_goes_on_and_writes_no_file_twice(engine: EngineName, tmp_path: Path):
+async def test_an_interrupted_turn_is_resumed_and_writes_no_file_twice(engine: EngineName, tmp_path: Path):
     base = make_files(tmp_path)
     replies = TURNS["files of the admin"][2]
     async with app(engine, tmp_path, *replies, **vault(tmp_path)) as running:
@@ -147,7 +147,7 @@ def elsewhere(engine: EngineName, folder: Path, path: Path, what: str) -> Any:
     return json.loads(ran.stdout)
 
 
-async def test_a_turn_over_the_bridge_is_taken_again_and_gone_on_with_by_another_process(tmp_path: Path):
+async def test_a_turn_over_the_bridge_is_resumed_by_another_process(tmp_path: Path):
     text = "What do the docs say about cancelling?"
     async with app("langgraph", tmp_path) as running:
         before = await running.run("gateway", text, role="admin", record=tmp_path / "record")

@@ -77,7 +77,7 @@ def has_keyword(text: str) -> bool:
 
 
 @given(said=LABELS, text=SAID)
-def test_whatever_the_model_says_no_text_without_a_keyword_crosses(said: str, text: str):
+def test_no_label_of_the_model_crosses_without_a_keyword(said: str, text: str):
     route = asyncio.run(GuardedClassifier(KEYWORDS).classify(text, model=ScriptedModel(said)))
     if route == "route_bridge":
         assert has_keyword(text)
@@ -86,24 +86,24 @@ def test_whatever_the_model_says_no_text_without_a_keyword_crosses(said: str, te
 
 
 @pytest.mark.parametrize("said", VETOES)
-def test_a_veto_is_a_veto_however_it_is_written(said: str):
+def test_a_veto_is_recognised_in_any_form(said: str):
     assert asyncio.run(GuardedClassifier(KEYWORDS).classify("Is it in the docs?", model=ScriptedModel(said))) == "respond_admin"
 
 
 @given(before=st.text(), after=st.text())
-def test_no_text_around_a_veto_turns_it_into_consent(before: str, after: str):
+def test_text_around_a_veto_does_not_cancel_it(before: str, after: str):
     said = ScriptedModel(f"{before} respond_admin {after}")
     assert asyncio.run(GuardedClassifier(KEYWORDS).classify("Is it in the docs?", model=said)) == "respond_admin"
 
 
 @pytest.mark.parametrize("said", ["whatever", "route_bridge", "Admin? No. I would respond from the documents.", "{}", "respond"])
-def test_without_a_veto_the_guard_decides(said: str):
+def test_without_a_veto_the_keywords_decide(said: str):
     for text, route in (("Is it in the docs?", "route_bridge"), ("Who is on call?", "respond_admin")):
         assert asyncio.run(GuardedClassifier(KEYWORDS).classify(text, model=ScriptedModel(said))) == route
 
 
 @given(said=LABELS, other=LABELS, text=SAID)
-def test_the_model_can_say_no_and_nothing_else(said: str, other: str, text: str):
+def test_the_model_can_only_veto(said: str, other: str, text: str):
     guard = GuardedClassifier(KEYWORDS)
     routes = {label: asyncio.run(guard.classify(text, model=ScriptedModel(label))) for label in (said, other, "route_bridge")}
     assert routes["route_bridge"] == ("route_bridge" if guard.has_keyword(text) else "respond_admin")
@@ -118,19 +118,19 @@ def test_a_keyword_is_found_as_whole_words_in_any_case(text: str):
 
 
 @pytest.mark.parametrize("text", WITHOUT)
-def test_what_only_looks_like_one_is_none(text: str):
+def test_similar_words_are_not_keywords(text: str):
     assert not GuardedClassifier(KEYWORDS).has_keyword(text)
 
 
 @pytest.mark.parametrize("keywords", [("",), ("docs", ""), ("docs", " \n")])
-async def test_a_blank_keyword_would_let_everything_cross_and_is_refused(tmp_path: Path, keywords: tuple[str, ...]):
+async def test_a_blank_keyword_is_rejected(tmp_path: Path, keywords: tuple[str, ...]):
     with pytest.raises(SettingsInvalid, match="gateway_keywords"):
         GuardedClassifier(keywords)
     with pytest.raises(SettingsInvalid, match="gateway_keywords"):
         await app("direct", tmp_path, gateway_keywords=keywords).run("gateway", "Hello", role="admin")
 
 
-def test_a_keyword_is_text_and_no_pattern():
+def test_a_keyword_is_not_a_pattern():
     guard = GuardedClassifier(("c++", "a.b", "(x"))
     assert [guard.has_keyword(text) for text in ("C++ it is", "a.b", "axb", "see (x now", "ccc")] == [True, True, False, True, False]
 
@@ -166,7 +166,7 @@ def test_a_turn_goes_over_the_bridge_only_with_a_keyword(post: Post, said: str, 
 
 
 @pytest.mark.parametrize(("role", "says"), [("admin", "Empty admin input."), ("user", "Empty user input.")])
-async def test_nothing_is_answered_without_asking_a_model(engine: EngineName, tmp_path: Path, role: str, says: str):
+async def test_every_answer_calls_a_model(engine: EngineName, tmp_path: Path, role: str, says: str):
     model = ScriptedModel(ModelUnavailable("Nobody may ask."))
     async with app(engine, tmp_path, grants={Model: model}) as running:
         for empty in ("", " ", "\n\t ", "\u3000", "\N{NO-BREAK SPACE}"):
@@ -180,9 +180,7 @@ async def test_nothing_is_answered_without_asking_a_model(engine: EngineName, tm
 
 
 @pytest.mark.parametrize("failure", [ModelUnavailable, ModelTimeout, ModelRefused, ModelOutputInvalid])
-async def test_a_model_that_fails_ends_the_turn_by_its_name_wherever_it_is_asked(
-    engine: EngineName, post: Post, failure: type[InterlockError]
-):
+async def test_a_model_failure_anywhere_ends_the_turn_with_its_code(engine: EngineName, post: Post, failure: type[InterlockError]):
     turns: list[tuple[str, str, str, list[Any]]] = [
         ("admin", "Hi.", "supervisor", [failure("No.")]),
         ("admin", "Hello.", "supervisor", ["respond_admin", failure("No.")]),
@@ -197,7 +195,7 @@ async def test_a_model_that_fails_ends_the_turn_by_its_name_wherever_it_is_asked
         assert names(events, "on_chat_model_error") == ["Model.reply"]
 
 
-async def test_a_model_that_breaks_is_typed_too(engine: EngineName, post: Post):
+async def test_an_exception_of_a_model_is_typed(engine: EngineName, post: Post):
     class Broken(ScriptedModel):
         async def reply(self, *_: Any, **__: Any) -> Any:
             raise RuntimeError("boom")
@@ -212,7 +210,7 @@ async def test_a_model_that_breaks_is_typed_too(engine: EngineName, post: Post):
             assert code(result) == expected
 
 
-async def test_what_opens_the_bridge_is_a_setting(engine: EngineName, tmp_path: Path):
+async def test_the_keywords_are_a_setting(engine: EngineName, tmp_path: Path):
     base = make_files(tmp_path)
     replies = ["route_bridge", "Well."] * 4
     async with app(engine, tmp_path, *replies, gateway_path=base, gateway_keywords=("visitor", "front desk")) as running:
@@ -221,6 +219,6 @@ async def test_what_opens_the_bridge_is_a_setting(engine: EngineName, tmp_path: 
             assert (result.path, result.output) == (path, "Well.")
 
 
-async def test_calls_where_a_label_was_asked_for_are_no_label(engine: EngineName, post: Post):
+async def test_tool_calls_are_not_a_label(engine: EngineName, post: Post):
     result, events = await post.take(engine, "Hello.", calls(call("route_bridge")), "Well.", role="admin")
     assert (result.path, result.output, names(events, "on_tool_start")) == (("supervisor",), "Well.", [])

@@ -33,7 +33,7 @@ async def test_a_secret_is_read_from_the_environment_and_from_a_file(tmp_path: P
         assert HELD not in repr(opened)
 
 
-async def test_a_secret_is_read_when_it_is_needed_and_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_secret_is_read_at_each_use_and_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "secret").write_text(HELD)
     in_file, in_environment = vault(f"file:{tmp_path}/secret"), vault("env:A_SECRET")
     monkeypatch.delenv("A_SECRET", raising=False)
@@ -45,13 +45,13 @@ async def test_a_secret_is_read_when_it_is_needed_and_kept_nowhere(tmp_path: Pat
     assert HELD not in str([vars(in_file), vars(in_environment)])
 
 
-async def test_lines_and_spaces_inside_a_secret_stay(tmp_path: Path):
+async def test_line_breaks_and_spaces_inside_a_secret_are_kept(tmp_path: Path):
     for held in ("-----BEGIN KEY-----\r\nabc\ndef\n-----END KEY-----", "  eight letters  ", "ünïcödé ✓ secret"):
         (tmp_path / "secret").write_bytes(f"\n{held}\n".encode())
         assert await vault(f"file:{tmp_path}/secret").fetch("key") == held
 
 
-async def test_without_a_name_there_is_no_secret():
+async def test_without_a_reference_there_is_no_secret():
     opened = SettingsVault({"key": "env:A"}, reference=None)
     assert await opened.reference() == ""
     with pytest.raises(SecretUnavailable):
@@ -93,7 +93,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_file_that_is_no_secret_is_an_error_that_tells_nothing(tmp_path: Path, kind: str):
+async def test_an_unusable_secret_file_is_an_error_without_details(tmp_path: Path, kind: str):
     place = make_place(kind, tmp_path / "hidden-place")
     with pytest.raises(SecretUnavailable) as refused:
         await asyncio.wait_for(vault(f"file:{place}").fetch("key"), 20)
@@ -103,7 +103,7 @@ async def test_a_file_that_is_no_secret_is_an_error_that_tells_nothing(tmp_path:
     assert [part for part in ("hidden-place", "Canary", "/dev", "nobody") if part in told] == []
 
 
-async def test_what_waits_in_a_pipe_is_no_secret(tmp_path: Path):
+async def test_a_pipe_is_not_read_as_a_secret(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     pipe = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)
     os.write(pipe, HELD.encode())
@@ -115,7 +115,7 @@ async def test_what_waits_in_a_pipe_is_no_secret(tmp_path: Path):
 
 
 @pytest.mark.parametrize("held", [None, "", "short", "\n\n", "1234567\n", " " * 20, "not text \udcff\udcfe"])
-async def test_a_variable_that_is_no_secret_is_one_too(monkeypatch: pytest.MonkeyPatch, held: str | None):
+async def test_an_unusable_variable_is_an_error_without_details(monkeypatch: pytest.MonkeyPatch, held: str | None):
     monkeypatch.delenv("A_HIDDEN_VARIABLE", raising=False)
     if held is not None:
         monkeypatch.setenv("A_HIDDEN_VARIABLE", held)
@@ -129,7 +129,7 @@ BAD = ["", "env", "env:", "file:", "file", ":x", "ENV:A", "http://h/x", "vault:x
 
 
 @pytest.mark.parametrize("place", BAD)
-def test_a_place_that_is_none_is_refused_and_not_repeated(place: str):
+def test_an_invalid_location_is_rejected_and_not_shown(place: str):
     with pytest.raises(SettingsInvalid) as refused:
         vault(place)
     assert refused.value.code == "settings_invalid"
@@ -138,7 +138,7 @@ def test_a_place_that_is_none_is_refused_and_not_repeated(place: str):
 
 
 @given(place=st.text(alphabet=st.characters(blacklist_categories=["Cs"]), min_size=12))
-def test_no_setting_that_may_be_the_secret_itself_is_repeated(place: str):
+def test_a_setting_that_may_be_the_secret_is_not_shown(place: str):
     assume(not place.startswith(("env:", "file:")))
     with pytest.raises(SettingsInvalid) as refused:
         vault(place)
@@ -146,12 +146,12 @@ def test_no_setting_that_may_be_the_secret_itself_is_repeated(place: str):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "../x", "a" * 65, "ä", "a\n"])
-def test_a_name_is_plain(name: str):
+def test_a_reference_is_a_plain_name(name: str):
     with pytest.raises(SettingsInvalid):
         SettingsVault({name: "env:A"}, reference=None)
 
 
-def test_the_name_of_the_admins_secret_has_to_be_one():
+def test_an_invalid_reference_is_rejected():
     with pytest.raises(SettingsInvalid, match="There is no secret 'other'"):
         SettingsVault({"key": "env:A"}, reference="other")
     with pytest.raises(SettingsInvalid, match="none"):
@@ -162,7 +162,7 @@ def secrets(place: str) -> dict[str, Any]:
     return {"gateway_secrets": {"key": place}, "gateway_secret_ref": "key"}
 
 
-async def test_bad_settings_keep_the_admin_out_and_the_user_in(engine: EngineName, tmp_path: Path):
+async def test_invalid_settings_affect_the_admin_side_only(engine: EngineName, tmp_path: Path):
     async with app(engine, tmp_path, **secrets("Canary-secret")) as running:
         with pytest.raises(SettingsInvalid) as refused:
             await running.run("gateway", "Hello.", role="admin")
@@ -170,7 +170,7 @@ async def test_bad_settings_keep_the_admin_out_and_the_user_in(engine: EngineNam
         assert (await running.run("gateway", "", role="user")).output == "Empty user input."
 
 
-async def test_a_secret_that_is_gone_ends_the_admins_turn_and_nobody_elses(engine: EngineName, tmp_path: Path):
+async def test_a_missing_secret_ends_the_admins_turn_only(engine: EngineName, tmp_path: Path):
     base = make_files(tmp_path)
     async with app(engine, tmp_path, gateway_path=base, **secrets(f"file:{tmp_path}/gone")) as running:
         result = await running.run("gateway", "Who is on call?", role="admin")

@@ -33,7 +33,7 @@ async def test_a_request_becomes_messages() -> None:
     ]
 
 
-async def test_what_is_not_there_is_not_said() -> None:
+async def test_empty_parts_of_a_request_are_left_out() -> None:
     model = ScriptedModel("hi")
     response = await BackendFromModel(model, name="tests").generate(ModelRequest(prompt="hello"))
     assert response.metadata == {"backend": "tests", "trace_id": None, "model": "scripted"}
@@ -53,7 +53,7 @@ async def test_what_is_not_there_is_not_said() -> None:
         (RuntimeError("hunter2"), "fatal_error", "backend_unavailable", "The model's backend failed in an unexpected way."),
     ],
 )
-async def test_a_failure_is_a_value(error: Exception, status: str, error_type: str, reason: str) -> None:
+async def test_a_failure_is_a_response(error: Exception, status: str, error_type: str, reason: str) -> None:
     response = await BackendFromModel(ScriptedModel(error), name="tests").generate(ModelRequest(prompt="hello", trace_id="t-1"))
     assert (response.status, response.error_type, response.output) == (status, error_type, None)
     cause = error.code if isinstance(error, ModelError) else error_type
@@ -72,12 +72,12 @@ class Hanging:
         raise AssertionError
 
 
-async def test_the_time_limit_of_the_request_holds() -> None:
+async def test_the_time_limit_of_the_request_is_enforced() -> None:
     response = await BackendFromModel(Hanging(), name="tests").generate(ModelRequest(prompt="hello", timeout_s=0.01))
     assert (response.status, response.error_type) == ("recoverable_error", "timeout")
 
 
-async def test_cancelling_is_not_a_failure_of_the_model() -> None:
+async def test_cancellation_is_not_a_response() -> None:
     asking = asyncio.create_task(BackendFromModel(Hanging(), name="tests").generate(ModelRequest(prompt="hello")))
     await asyncio.sleep(0)
     asking.cancel()
@@ -86,6 +86,6 @@ async def test_cancelling_is_not_a_failure_of_the_model() -> None:
 
 
 @pytest.mark.parametrize(("reported", "tokens"), [(-5, 0), (True, 0), ("many", 0), (None, 0), (5, 5)])
-def test_a_backend_that_reports_nonsense_gives_no_tokens_back(reported: Any, tokens: int):
+def test_invalid_token_counts_are_ignored(reported: Any, tokens: int):
     response = ModelResponse(status="success", metadata={"input_tokens": reported, "output_tokens": 1})
     assert response.usage == Usage(input_tokens=tokens, output_tokens=1)

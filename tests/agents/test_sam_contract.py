@@ -92,7 +92,7 @@ def test_sam_has_exactly_its_eight_nodes_in_the_order_of_the_table():
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_a_node_reads_uses_writes_and_leads_exactly_where_the_table_says(name: str):
+def test_every_contract_is_as_in_the_table(name: str):
     reads, uses, writes, goes = TABLE[name]
     node = shown()[name]
     assert set(node["reads"]) == reads
@@ -104,12 +104,12 @@ def test_a_node_reads_uses_writes_and_leads_exactly_where_the_table_says(name: s
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_a_node_may_not_use_anything_it_is_not_granted_nor_branch_where_it_has_one_way_on(name: str):
+def test_every_prohibition_is_as_in_the_table(name: str):
     expected = CAPABILITIES - TABLE[name][1] | (set[str]() if name in BRANCHING else {"branch"})
     assert set(shown()[name]["may_not"]) == expected
 
 
-def test_the_state_is_the_documents_twelve_fields_and_the_response():
+def test_the_state_has_the_twelve_fields_of_the_document_and_the_response():
     fields = as_data(sam)["state"]
     error_type = fields.pop("error_type")
     assert {name: (field["type"], field["labels"]) for name, field in fields.items()} == STATE
@@ -123,7 +123,7 @@ def test_a_caller_may_set_the_input_and_the_ids_and_gets_the_response():
     assert sam.gives == "response"
 
 
-def test_a_turn_that_succeeds_and_one_that_fails_late_fit_into_the_step_budget():
+def test_the_longest_turns_fit_into_the_step_limit():
     assert sam.max_steps == 10
 
 

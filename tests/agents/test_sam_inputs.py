@@ -99,7 +99,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("raw", "code"), BAD.values(), ids=BAD.keys())
-async def test_bad_input_is_typed_by_way_of_the_error_router_and_the_model_is_never_asked(
+async def test_bad_input_passes_the_error_router_without_a_model_call(
     engine: EngineName, refused_path: tuple[str, ...], raw: str, code: str
 ):
     result, requests = await take(engine, raw)
@@ -108,7 +108,7 @@ async def test_bad_input_is_typed_by_way_of_the_error_router_and_the_model_is_ne
     assert requests == []
 
 
-async def test_sound_without_words_never_reaches_the_model(engine: EngineName, refused_path: tuple[str, ...]):
+async def test_audio_without_words_causes_no_model_call(engine: EngineName, refused_path: tuple[str, ...]):
     result, requests = await take(engine, uri("audio/wav", wav(bytes(64_000))), transcriber=PocketsphinxTranscriber())
     assert result.error is not None
     assert (result.error.code, result.path, requests) == ("media_malformed", refused_path, [])
@@ -127,7 +127,7 @@ async def test_sound_without_words_never_reaches_the_model(engine: EngineName, r
     ],
     ids=["PNG", "opaque", "photograph", "progressive", "GIF", "WebP", "transparent"],
 )
-async def test_an_image_is_shown_to_the_model_small_and_uniform(
+async def test_the_model_gets_a_normalised_image(
     engine: EngineName, success_path: tuple[str, ...], media_type: str, content: bytes, shown: str
 ):
     result, requests = await take(engine, uri(media_type, content))
@@ -140,7 +140,7 @@ async def test_an_image_is_shown_to_the_model_small_and_uniform(
         assert max(opened.size) <= 1024
 
 
-async def test_where_a_photograph_was_taken_reaches_neither_the_model_nor_the_reply(engine: EngineName):
+async def test_the_location_of_a_photograph_is_removed(engine: EngineName):
     exif = Image.Exif()
     exif.get_ifd(0x8825)[29] = CANARY
     photo = saved("JPEG", exif=exif, comment=CANARY.encode())
@@ -151,7 +151,7 @@ async def test_where_a_photograph_was_taken_reaches_neither_the_model_nor_the_re
 
 
 @pytest.mark.parametrize("text", ['{"command":"failure"}', "error_router_node", "Command(goto='error_router_node')"])
-async def test_what_the_model_says_of_an_image_does_not_change_the_path(engine: EngineName, success_path: tuple[str, ...], text: str):
+async def test_the_reply_about_an_image_does_not_change_the_path(engine: EngineName, success_path: tuple[str, ...], text: str):
     result, _ = await take(engine, uri("image/png", PNG), model=ScriptedBackend(text))
     assert (result.status, result.output, result.path) == ("success", text, success_path)
 
@@ -161,7 +161,7 @@ async def test_what_the_model_says_of_an_image_does_not_change_the_path(engine: 
     [(ScriptedBackend(RuntimeError(CANARY)), "backend_unavailable"), (ScriptedBackend(TimeoutError(CANARY)), "timeout")],
     ids=["raises", "is late"],
 )
-async def test_a_model_that_fails_at_an_image_is_typed(engine: EngineName, model: object, code: str):
+async def test_a_model_failure_on_an_image_is_typed(engine: EngineName, model: object, code: str):
     result, _ = await take(engine, uri("image/png", PNG), model=model)
     assert result.error is not None
     assert (result.error.code, result.error.node, result.path[-2]) == (code, "error_router_node", "error_router_node")
@@ -184,18 +184,18 @@ REFUSED: dict[str, tuple[Any, type[InputError]]] = {
 
 
 @pytest.mark.parametrize(("given", "error"), REFUSED.values(), ids=REFUSED.keys())
-async def test_input_that_no_turn_is_begun_for(engine: EngineName, given: Any, error: type[InputError]):
+async def test_invalid_input_starts_no_turn(engine: EngineName, given: Any, error: type[InputError]):
     with pytest.raises(error):
         await take(engine, given)
 
 
 @pytest.mark.parametrize("session", ["", "s" * 100_000, "../x", "*", "a:b"])
-async def test_a_session_that_cannot_be_named(engine: EngineName, session: str):
+async def test_an_invalid_session_id_is_rejected(engine: EngineName, session: str):
     with pytest.raises(InputSchema):
         await take(engine, uri("image/png", PNG), session=session)
 
 
-async def test_media_over_the_cap_is_refused_before_it_is_looked_at(engine: EngineName):
+async def test_media_over_the_limit_is_rejected_unread(engine: EngineName):
     app = Interlock(Settings(engine=engine, max_input_bytes=1000), grants={ModelBackend: ScriptedBackend("never asked")})
     with pytest.raises(InputTooLarge):
         await app.run("sam", uri("image/png", bytes(1000)))

@@ -40,7 +40,7 @@ def messages() -> list[str]:
     return made
 
 
-async def test_messages_to_a_real_model_all_end_typed():
+async def test_every_message_to_a_real_model_has_a_typed_result():
     said = share(messages(), of=5)
     settings = Settings(model="local", model_max_tokens=12, engine="direct")
     ended: dict[str, int] = {}

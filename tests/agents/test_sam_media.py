@@ -107,9 +107,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("raw", "code"), BAD.values(), ids=BAD.keys())
-async def test_media_that_is_no_use_is_a_typed_error_and_the_model_is_never_asked(
-    engine: EngineName, refused_path: tuple[str, ...], raw: str, code: str
-):
+async def test_unusable_media_is_a_typed_error_without_a_model_call(engine: EngineName, refused_path: tuple[str, ...], raw: str, code: str):
     result, requests = await take(engine, raw, ear=NoTranscriber(), eye=NoImages())
     assert result.path == refused_path
     assert requests == []
@@ -134,7 +132,7 @@ TEXT = {
 
 
 @pytest.mark.parametrize(("raw", "prompt"), TEXT.values(), ids=TEXT.keys())
-async def test_text_in_any_wrapping_reaches_the_model_as_text(engine: EngineName, success_path: tuple[str, ...], raw: str, prompt: str):
+async def test_text_in_a_data_uri_reaches_the_model_as_text(engine: EngineName, success_path: tuple[str, ...], raw: str, prompt: str):
     result, requests = await take(engine, raw)
     assert result.path == success_path
     assert result.state["input_type"] == "text"
@@ -154,7 +152,7 @@ async def test_text_in_any_wrapping_reaches_the_model_as_text(engine: EngineName
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_the_model_is_asked_what_was_spoken(
+async def test_the_transcript_is_the_prompt(
     engine: EngineName, success_path: tuple[str, ...], declared: str, content: bytes, media_type: str
 ):
     ear = Ear(" good\tmorning ")
@@ -176,7 +174,7 @@ async def test_the_model_is_asked_what_was_spoken(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_the_model_is_shown_the_image_as_the_adapter_made_it(
+async def test_the_model_gets_the_image_of_the_adapter(
     engine: EngineName, success_path: tuple[str, ...], declared: str, content: bytes, media_type: str
 ):
     eye = Eye()
@@ -188,7 +186,7 @@ async def test_the_model_is_shown_the_image_as_the_adapter_made_it(
 
 
 @pytest.mark.parametrize("heard", ["", " ", "\x07"])
-async def test_audio_without_words_is_malformed_and_the_model_is_never_asked(engine: EngineName, refused_path: tuple[str, ...], heard: str):
+async def test_audio_without_words_is_malformed_without_a_model_call(engine: EngineName, refused_path: tuple[str, ...], heard: str):
     result, requests = await take(engine, uri("audio/wav", WAV), ear=Ear(heard))
     assert (result.path, requests) == (refused_path, [])
     assert result.error is not None
@@ -196,7 +194,7 @@ async def test_audio_without_words_is_malformed_and_the_model_is_never_asked(eng
 
 
 @pytest.mark.parametrize("seen", ["", " ", "a picture", "data:text/plain,hello", "data:image/png"])
-async def test_an_adapter_that_makes_no_image_is_malformed_and_the_model_is_never_asked(
+async def test_an_adapter_that_returns_no_image_is_malformed_without_a_model_call(
     engine: EngineName, refused_path: tuple[str, ...], seen: str
 ):
     result, requests = await take(engine, uri("image/png", PNG), eye=Eye(seen))
@@ -209,7 +207,7 @@ async def test_an_adapter_that_makes_no_image_is_malformed_and_the_model_is_neve
 @pytest.mark.parametrize(
     "error", [RuntimeError("hunter2"), ConnectionError("hunter2"), TimeoutError("hunter2")], ids=lambda e: type(e).__name__
 )
-async def test_an_adapter_that_breaks_is_a_typed_error_by_way_of_the_error_router(
+async def test_an_exception_of_an_adapter_passes_the_error_router(
     engine: EngineName, refused_path: tuple[str, ...], raw: str, error: Exception
 ):
     result, requests = await take(engine, raw, ear=Ear(error), eye=Eye(error))

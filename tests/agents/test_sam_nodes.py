@@ -102,18 +102,18 @@ class Small:
         ("data:application/octet-stream;base64,UklGRiQAAABXQVZF", "audio"),
     ],
 )
-async def test_router_node_tells_text_audio_and_images_apart(raw_input: str, input_type: Any):
+async def test_router_node_classifies_text_audio_and_images(raw_input: str, input_type: Any):
     assert await router_node(raw_input) == Routed(input_type=input_type)
 
 
-async def test_state_init_node_makes_an_identity_and_empties_everything_later():
+async def test_state_init_node_sets_ids_and_clears_later_fields():
     made = await state_init_node(None, None, clock=FixedClock(), ids=CountingIds())
     assert made == Initialised(conversation_id="id-1", trace_id="id-2", created_at="2026-01-01T00:00:00+00:00")
     emptied = {"preprocessing_result", "model_response", "model_metadata", "final_output", "error_type", "response", "command"}
     assert {name: value for name, value in vars(made).items() if value is None} == dict.fromkeys(emptied)
 
 
-async def test_state_init_node_keeps_the_ids_that_were_asked_for():
+async def test_state_init_node_keeps_given_ids():
     made = await state_init_node("c", "t", clock=FixedClock(), ids=CountingIds())
     assert (made.conversation_id, made.trace_id) == ("c", "t")
 
@@ -130,7 +130,7 @@ async def test_state_init_node_keeps_the_ids_that_were_asked_for():
         ("failure", "nothing helps", None),
     ],
 )
-async def test_decision_logic_node_goes_by_the_last_command_and_what_there_is(
+async def test_decision_logic_node_depends_on_the_last_command_and_present_fields(
     *, command: Any, needs: str | None, then: object, preprocessing_result: bool, final_output: bool
 ):
     there = {"preprocessing_result": preprocessing_result, "final_output": final_output}
@@ -154,12 +154,12 @@ async def test_decision_logic_node_goes_by_the_last_command_and_what_there_is(
     ],
     ids=["text", "space", "code", "line breaks", "composed", "control", "nothing left", "longest", "too long", "long before"],
 )
-async def test_task_preprocessing_node_makes_text_ready_or_says_why_not(raw_input: str, result: PreprocessingResult):
+async def test_task_preprocessing_node_normalises_text_or_gives_the_reason(raw_input: str, result: PreprocessingResult):
     made = await task_preprocessing_node("text", raw_input, transcriber=NoTranscriber(), images=NoImages())
     assert made == Preprocessed(preprocessing_result=result)
 
 
-async def test_task_preprocessing_node_asks_the_transcriber_for_the_words():
+async def test_task_preprocessing_node_calls_the_transcriber():
     transcriber, images = Spoken(" good\tmorning "), Small()
     made = await task_preprocessing_node("audio", WAV, transcriber=transcriber, images=images)
     assert made.preprocessing_result == PreprocessingResult(content=" good\tmorning")
@@ -168,7 +168,7 @@ async def test_task_preprocessing_node_asks_the_transcriber_for_the_words():
     assert images.seen == []
 
 
-async def test_task_preprocessing_node_asks_the_image_adapter_for_a_small_image():
+async def test_task_preprocessing_node_calls_the_image_adapter():
     transcriber, images = Spoken("unused"), Small()
     made = await task_preprocessing_node("image", PNG, transcriber=transcriber, images=images)
     assert made.preprocessing_result == PreprocessingResult(content=IMAGE_PROMPT, image="data:image/png;base64,small")
@@ -179,12 +179,12 @@ async def test_task_preprocessing_node_asks_the_image_adapter_for_a_small_image(
 @pytest.mark.parametrize(
     ("heard", "problem"), [("", "media_malformed"), (" \n", "media_malformed"), ("x" * (MAX_TEXT + 1), "input_too_large")]
 )
-async def test_task_preprocessing_node_holds_a_transcript_to_the_rules_of_text(heard: str, problem: Any):
+async def test_task_preprocessing_node_validates_a_transcript_as_text(heard: str, problem: Any):
     made = await task_preprocessing_node("audio", WAV, transcriber=Spoken(heard), images=NoImages())
     assert made.preprocessing_result == PreprocessingResult(problem=problem)
 
 
-async def test_task_preprocessing_node_asks_nobody_about_audio_that_is_cut_off():
+async def test_task_preprocessing_node_rejects_truncated_audio_without_a_call():
     transcriber = Spoken("words")
     made = await task_preprocessing_node("audio", CUT_OFF, transcriber=transcriber, images=NoImages())
     assert made.preprocessing_result == PreprocessingResult(problem="media_malformed")
@@ -195,7 +195,7 @@ PDF = "A file of type 'application/pdf' cannot be handled here. Send text, an im
 
 
 @pytest.mark.parametrize("made", ["", " ", "a picture", "data:text/plain,hello"])
-async def test_task_preprocessing_node_takes_nothing_but_an_image_from_an_image_adapter(made: str):
+async def test_task_preprocessing_node_rejects_other_results_of_the_image_adapter(made: str):
     outcome = await task_preprocessing_node("image", PNG, transcriber=NoTranscriber(), images=Small(made))
     assert outcome.preprocessing_result == PreprocessingResult(problem="media_malformed")
 
@@ -210,7 +210,7 @@ async def test_task_preprocessing_node_takes_nothing_but_an_image_from_an_image_
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 @pytest.mark.parametrize(("input_type", "raw_input"), [("audio", WAV), ("image", PNG)])
-async def test_task_preprocessing_node_says_why_an_adapter_refuses(error: Exception, problem: Any, input_type: Any, raw_input: str):
+async def test_task_preprocessing_node_reports_why_an_adapter_refuses(error: Exception, problem: Any, input_type: Any, raw_input: str):
     made = await task_preprocessing_node(input_type, raw_input, transcriber=Spoken(error), images=Small(error))
     found = made.preprocessing_result
     assert found is not None
@@ -228,7 +228,7 @@ async def test_task_preprocessing_node_says_why_an_adapter_refuses(error: Except
         ("audio", WAV, "INTERLOCK_TRANSCRIBER"),
     ],
 )
-async def test_a_refusal_says_what_is_wrong_with_this_input(input_type: Any, raw_input: str, says: str):
+async def test_a_rejection_names_the_problem_of_the_input(input_type: Any, raw_input: str, says: str):
     made = await task_preprocessing_node(input_type, raw_input, transcriber=NoTranscriber(), images=NoImages())
     assert made.preprocessing_result is not None
     assert says in made.preprocessing_result.reason
@@ -244,7 +244,7 @@ async def test_a_refusal_says_what_is_wrong_with_this_input(input_type: Any, raw
     ],
     ids=["JSON", "a kind of JSON", "XML", "a byte order mark"],
 )
-async def test_text_is_text_whatever_its_type_is_called(file: str, text: str):
+async def test_every_text_type_is_accepted(file: str, text: str):
     made = await task_preprocessing_node("text", file, transcriber=NoTranscriber(), images=NoImages())
     assert made.preprocessing_result == PreprocessingResult(content=text)
 
@@ -253,7 +253,7 @@ async def test_text_is_text_whatever_its_type_is_called(file: str, text: str):
     ("error", "problem"), [(CapabilityTimeout("It took too long."), "timeout"), (BudgetExceeded("The time is up."), "budget_exceeded")]
 )
 @pytest.mark.parametrize(("input_type", "raw_input"), [("audio", WAV), ("image", PNG)])
-async def test_task_preprocessing_node_says_which_limit_was_reached(error: Exception, problem: Any, input_type: Any, raw_input: str):
+async def test_task_preprocessing_node_names_the_limit_that_was_reached(error: Exception, problem: Any, input_type: Any, raw_input: str):
     made = await task_preprocessing_node(input_type, raw_input, transcriber=Spoken(error), images=Small(error))
     assert made.preprocessing_result == PreprocessingResult(problem=problem, reason=str(error))
 
@@ -269,7 +269,7 @@ async def test_task_preprocessing_node_says_which_limit_was_reached(error: Excep
     ],
     ids=["image", "audio", "text", "no data URI", "another kind"],
 )
-async def test_text_is_the_question_and_the_file_its_subject(input_type: Any, file: str, result: PreprocessingResult):
+async def test_text_beside_a_file_is_the_question(input_type: Any, file: str, result: PreprocessingResult):
     both = TextWithFile(text="What is\n  this? ", file=file)
     assert (await router_node(both)).input_type == input_type
     made = await task_preprocessing_node(input_type, both, transcriber=Spoken("good morning"), images=Small())
@@ -277,19 +277,19 @@ async def test_text_is_the_question_and_the_file_its_subject(input_type: Any, fi
 
 
 @pytest.mark.parametrize("file", [PNG, WAV, "data:text/plain,a"], ids=["image", "audio", "text"])
-async def test_a_question_that_is_too_long_is_one_with_a_file_too(file: str):
+async def test_a_question_over_the_limit_is_rejected_with_a_file_too(file: str):
     both = TextWithFile(text="x" * (MAX_TEXT + 1), file=file)
     kind = (await router_node(both)).input_type
     made = await task_preprocessing_node(kind, both, transcriber=Spoken("words"), images=Small())
     assert made.preprocessing_result == PreprocessingResult(problem="input_too_large")
 
 
-def test_a_preprocessing_result_with_a_problem_counts_as_none():
+def test_a_preprocessing_result_with_a_problem_is_not_present():
     assert not has_value(PreprocessingResult(problem="media_malformed"))
     assert has_value(PreprocessingResult(content="hello"))
 
 
-async def test_model_call_node_asks_about_text():
+async def test_model_call_node_sends_text():
     model = ScriptedBackend("hi")
     made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=model)
     assert isinstance(made, Answered)
@@ -297,13 +297,13 @@ async def test_model_call_node_asks_about_text():
     assert model.requests == [ModelRequest(prompt="hello", trace_id="t")]
 
 
-async def test_model_call_node_asks_about_a_transcript_as_text():
+async def test_model_call_node_sends_a_transcript_as_text():
     model = ScriptedBackend("hi")
     await model_call_node(PreprocessingResult(content="good morning"), "audio", "t", model=model)
     assert model.requests == [ModelRequest(prompt="good morning", trace_id="t")]
 
 
-async def test_model_call_node_shows_an_image_beside_the_prompt():
+async def test_model_call_node_sends_an_image_beside_the_prompt():
     model = ScriptedBackend("a dot")
     await model_call_node(PreprocessingResult(content=IMAGE_PROMPT, image=PNG), "image", "t", model=model)
     assert model.requests == [ModelRequest(prompt=IMAGE_PROMPT, image=PNG, trace_id="t")]
@@ -318,9 +318,7 @@ async def test_model_call_node_shows_an_image_beside_the_prompt():
         (CapabilityResultInvalid("hunter2"), "backend_unavailable", MESSAGES["backend_unavailable"]),
     ],
 )
-async def test_what_the_gate_finds_wrong_with_the_call_is_a_response_that_the_error_router_names(
-    error: Exception, error_type: Any, reason: str
-):
+async def test_errors_of_the_gate_become_responses(error: Exception, error_type: Any, reason: str):
     made = await model_call_node(PreprocessingResult(content="hello"), "text", "t", model=Raising(error))
     assert isinstance(made, Refused)
     assert await error_router_node(made.model_response, None) == Classified(error_type=error_type, final_output=reason)
@@ -347,12 +345,12 @@ async def test_model_call_node_is_refused_by_any_status_but_success(status: Any)
     ("output", "final"),
     [("hi", "hi"), (" hi ", " hi "), ("", None), (" \n\u00a0", None), (None, None), ("None", "None"), ("\u200b", "\u200b")],
 )
-async def test_result_handling_node_takes_an_answer_over_as_it_is_and_a_blank_one_not_at_all(output: str | None, final: str | None):
+async def test_result_handling_node_ignores_a_blank_answer(output: str | None, final: str | None):
     response = ModelResponse(status="success", output=output, metadata={"backend": "x"})
     assert await result_handling_node(response) == Handled(final_output=final, model_metadata={"backend": "x"})
 
 
-async def test_result_handling_node_has_nothing_to_take_over_without_a_response():
+async def test_result_handling_node_without_a_response_has_no_output():
     assert await result_handling_node(None) == Handled(final_output=None, model_metadata=None)
 
 
@@ -375,29 +373,29 @@ BAD_IMAGE = PreprocessingResult(problem="media_malformed")
         (None, None, "invalid_output"),
     ],
 )
-async def test_error_router_node_names_every_failure(
+async def test_error_router_node_classifies_every_failure(
     response: ModelResponse | None, preprocessed: PreprocessingResult | None, error_type: Any
 ):
     expected = Classified(error_type=error_type, final_output=MESSAGES[error_type])
     assert await error_router_node(response, preprocessed) == expected
 
 
-def test_every_error_type_has_a_sentence():
+def test_every_error_type_has_a_message():
     assert set(MESSAGES) == set(get_args(ErrorType))
     assert all(message.endswith(".") for message in MESSAGES.values())
 
 
-async def test_format_response_node_puts_a_reply_together():
+async def test_format_response_node_builds_a_reply():
     made = await format_response_node("c", "t", "hi", None, {"backend": "x"})
     reply = Response(conversation_id="c", trace_id="t", status="success", output="hi", error_type=None, metadata={"backend": "x"})
     assert made == Formatted(response=reply)
 
 
-async def test_format_response_node_puts_an_error_together():
+async def test_format_response_node_builds_an_error():
     made = await format_response_node("c", "t", "It was late.", "timeout", None)
     reply = Response(conversation_id="c", trace_id="t", status="error", output="It was late.", error_type="timeout", metadata=None)
     assert made == Formatted(response=reply)
 
 
-async def test_format_response_node_never_leaves_the_output_out():
+async def test_format_response_node_always_sets_the_output():
     assert (await format_response_node("c", "t", None, "timeout", None)).response.output == ""

@@ -101,7 +101,7 @@ FAILURES: list[tuple[str, object, str]] = [
 
 
 @pytest.mark.parametrize(("backend", "code"), [case[1:] for case in FAILURES], ids=[case[0] for case in FAILURES])
-async def test_a_model_that_fails_in_any_way_is_a_typed_error_by_way_of_the_error_router(engine: EngineName, backend: object, code: Any):
+async def test_every_model_failure_passes_the_error_router(engine: EngineName, backend: object, code: Any):
     result = await take(engine, backend)
     assert result.path == REFUSED
     assert result.status == "error"
@@ -116,7 +116,7 @@ async def test_a_model_that_fails_in_any_way_is_a_typed_error_by_way_of_the_erro
 @pytest.mark.parametrize(
     "reply", ["", " ", "\n\t ", "\u2003\u00a0", ModelResponse(status="success"), ModelResponse(status="success", output="")]
 )
-async def test_a_blank_answer_is_an_error_that_decision_logic_sends_to_the_error_router(engine: EngineName, reply: str | ModelResponse):
+async def test_a_blank_answer_passes_the_error_router(engine: EngineName, reply: str | ModelResponse):
     result = await take(engine, ScriptedBackend(reply))
     assert result.path == BLANK
     assert result.error is not None
@@ -124,7 +124,7 @@ async def test_a_blank_answer_is_an_error_that_decision_logic_sends_to_the_error
     assert result.output == MESSAGES["invalid_output"]
 
 
-async def test_a_hanging_backend_is_stopped_at_its_time_limit():
+async def test_a_hanging_backend_times_out():
     backend = Hanging()
     async with asyncio.timeout(5):  # so that a missing limit fails here instead of hanging
         response = await SafeBackend(backend).generate(ModelRequest(prompt="hi", timeout_s=0.01, trace_id="t"))
@@ -133,7 +133,7 @@ async def test_a_hanging_backend_is_stopped_at_its_time_limit():
     assert backend.cancelled
 
 
-async def test_a_caller_who_goes_away_is_not_answered_with_a_timeout():
+async def test_cancellation_is_not_a_timeout():
     backend = Hanging()
     call = asyncio.create_task(SafeBackend(backend).generate(ModelRequest(prompt="hi")))
     await backend.asked.wait()
@@ -143,14 +143,14 @@ async def test_a_caller_who_goes_away_is_not_answered_with_a_timeout():
     assert backend.cancelled
 
 
-async def test_the_model_is_asked_the_text_with_the_turns_trace_id_and_half_a_minute(engine: EngineName):
+async def test_the_request_has_text_trace_id_and_a_limit_of_30_seconds(engine: EngineName):
     model = ScriptedBackend("hi")
     result = await take(engine, model, "  Caf\u0065\u0301\tau\n lait ")
     (request,) = model.requests
     assert request == ModelRequest(task="respond", prompt="  Café\tau\n lait", timeout_s=30.0, trace_id=result.state["trace_id"])
 
 
-async def test_text_that_is_too_long_is_refused_before_the_model_is_asked(engine: EngineName):
+async def test_text_over_the_limit_is_rejected_without_a_model_call(engine: EngineName):
     model = ScriptedBackend("never asked")
     result = await take(engine, model, "x" * 32_001)
     assert result.path == (*ASKED[:5], "error_router_node", "format_response_node")
@@ -159,14 +159,14 @@ async def test_text_that_is_too_long_is_refused_before_the_model_is_asked(engine
     assert model.requests == []
 
 
-async def test_ids_that_are_asked_for_are_kept(engine: EngineName):
+async def test_given_ids_are_kept(engine: EngineName):
     result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello", "conversation_id": "c-7", "trace_id": "t-7"})
     response = result.state["response"]
     assert (response.conversation_id, response.trace_id) == ("c-7", "t-7")
     assert result.metadata["trace_id"] == "t-7"
 
 
-async def test_ids_that_nobody_asks_for_are_made(engine: EngineName):
+async def test_missing_ids_are_created(engine: EngineName):
     result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello"})
     assert (result.turn, result.state["conversation_id"], result.state["trace_id"]) == ("id-1", "id-1", "id-2")
 
@@ -185,7 +185,7 @@ async def test_an_id_from_outside_is_1_to_128_printable_characters(engine: Engin
 NESTED: Metadata = {"usage": {"cached": [1, 2.5, None]}, "safe": True, "model": "m"}
 
 
-async def test_metadata_is_any_json(engine: EngineName):
+async def test_metadata_may_be_any_json(engine: EngineName):
     result = await take(engine, ScriptedBackend(ModelResponse(status="success", output="hi", metadata=NESTED)))
     assert (result.status, result.metadata) == ("success", NESTED)
     assert result.to_json()["state"]["response"]["metadata"] == NESTED
@@ -195,7 +195,7 @@ LIMITS = [{"max_model_calls": 0}, {"max_tokens": 1}, {"max_output_bytes": 3}]
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-async def test_what_a_budget_refuses_goes_through_the_error_router(engine: EngineName, limits: dict[str, Any]):
+async def test_an_exceeded_budget_passes_the_error_router(engine: EngineName, limits: dict[str, Any]):
     grants = {ModelBackend: ScriptedBackend("a long answer " * 10), Clock: FixedClock(), Ids: CountingIds()}
     result = await Interlock(Settings(engine=engine, **limits), grants=grants).run("sam", "hello")
     assert result.path == REFUSED
@@ -224,7 +224,7 @@ WAV = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF
 @pytest.mark.parametrize(
     ("limit", "code"), [("max_turn_seconds", "budget_exceeded"), ("max_call_seconds", "timeout")], ids=["turn", "call"]
 )
-async def test_time_that_runs_out_goes_through_the_error_router(
+async def test_an_exceeded_time_limit_passes_the_error_router(
     engine: EngineName, tmp_path: Path, *, said: str, path: str, limit: str, code: str, recorded: bool
 ):
     grants = {ModelBackend: RunsOut(), Transcriber: RunsOut(), Clock: FixedClock(), Ids: CountingIds()}
@@ -261,7 +261,7 @@ class Stalls:
             time.sleep(0.3)
 
 
-async def test_a_process_that_stands_still_after_the_time_is_up_does_not_take_the_failure_out_of_the_rows(engine: EngineName):
+async def test_a_frozen_process_still_passes_the_error_router(engine: EngineName):
     stalls = Stalls()
     grants = {ModelBackend: stalls, Clock: FixedClock(), Ids: CountingIds()}
     result = await Interlock(Settings(engine=engine, max_turn_seconds=0.05), grants=grants).run("sam", "hello", on_event=stalls)
@@ -284,7 +284,7 @@ class YieldingIds(CountingIds):
 @pytest.mark.usefixtures("time_passes")
 @pytest.mark.parametrize("limit", ["max_turn_seconds", "max_call_seconds"])
 @pytest.mark.parametrize("said", ["hello", WAV], ids=["model", "transcriber"])
-async def test_a_loop_that_is_late_in_every_round_does_not_take_the_failure_out_of_the_rows(engine: EngineName, said: str, limit: str):
+async def test_a_slow_event_loop_still_passes_the_error_router(engine: EngineName, said: str, limit: str):
     grants = {ModelBackend: RunsOut(), Transcriber: RunsOut(), Clock: FixedClock(), Ids: YieldingIds()}
     limits: dict[str, Any] = {limit: ENOUGH}
     app = Interlock(Settings(engine=engine, **limits), grants=grants)
@@ -302,7 +302,7 @@ async def test_a_loop_that_is_late_in_every_round_does_not_take_the_failure_out_
     assert result.error.node == "error_router_node"
 
 
-async def test_text_and_a_file_come_in_together(engine: EngineName):
+async def test_text_and_a_file_can_be_sent_together(engine: EngineName):
     model = ScriptedBackend("fine")
     result = await take(engine, model, {"text": "What does it do?", "file": "data:text/plain,def%20f():%0A%20%20pass"})
     assert result.status == "success"
@@ -311,7 +311,7 @@ async def test_text_and_a_file_come_in_together(engine: EngineName):
 
 
 @given(text=st.text(max_size=60))
-async def test_what_the_backend_is_asked_is_what_preprocessing_made_and_it_is_asked_once(text: str):
+async def test_the_backend_is_called_once_with_the_preprocessing_result(text: str):
     model = ScriptedBackend("hi")
     try:
         result = await take("direct", model, text)
@@ -327,7 +327,7 @@ async def test_what_the_backend_is_asked_is_what_preprocessing_made_and_it_is_as
     ] or not made.content
 
 
-async def test_a_session_is_the_conversation_of_fields_too(engine: EngineName):
+async def test_a_session_is_the_conversation_of_field_input(engine: EngineName):
     result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello"}, session="my-session")
     assert result.session == result.state["conversation_id"] == "my-session"
 
@@ -337,12 +337,12 @@ async def test_a_session_is_the_conversation(engine: EngineName):
     assert result.session == result.state["conversation_id"] == "my-session"
 
 
-async def test_a_turn_without_a_session_begins_one(engine: EngineName):
+async def test_a_turn_without_a_session_creates_one(engine: EngineName):
     result = await take(engine, ScriptedBackend("hi"))
     assert result.session == result.turn == result.state["conversation_id"]
 
 
-async def test_the_reply_has_everything_the_document_promises(engine: EngineName):
+async def test_the_reply_has_every_field_of_the_document(engine: EngineName):
     result = await take(engine, ScriptedBackend("hi"), {"raw_input": "hello", "conversation_id": "c", "trace_id": "t"})
     assert result.to_json()["state"] == {
         "conversation_id": "c",
@@ -382,7 +382,7 @@ async def test_a_caller_cannot_set_what_sam_decides(engine: EngineName, field: s
 
 
 @pytest.mark.parametrize(("raw_input", "code"), [("x" * 41, "input_too_large"), ("a\0b", "input_encoding"), ("a\ud800b", "input_encoding")])
-async def test_text_is_held_to_the_same_rules_in_a_field_as_on_its_own(raw_input: str, code: str):
+async def test_text_in_a_field_is_validated_like_text(raw_input: str, code: str):
     app = Interlock(Settings(engine="direct", max_input_bytes=40))
     for one in (raw_input, {"raw_input": raw_input}):
         with pytest.raises(InputError) as caught:
@@ -391,7 +391,7 @@ async def test_text_is_held_to_the_same_rules_in_a_field_as_on_its_own(raw_input
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-async def test_a_result_is_valid_json_whatever_number_a_backend_reports(engine: EngineName, number: float):
+async def test_a_result_is_valid_json_with_any_number_of_a_backend(engine: EngineName, number: float):
     result = await take(engine, ScriptedBackend(ModelResponse(status="success", output="hi", metadata={"score": number})))
     json.dumps(result.to_json(), allow_nan=False)
 
@@ -404,7 +404,7 @@ class Endless:
         raise AssertionError
 
 
-async def test_a_call_that_the_gate_ends_passes_the_error_router_too(engine: EngineName):
+async def test_a_call_stopped_by_the_gate_passes_the_error_router(engine: EngineName):
     grants = {ModelBackend: Endless()}
     result = await Interlock(Settings(engine=engine, max_call_seconds=0.05), grants=grants).run("sam", "hello")
     assert result.error is not None

@@ -81,7 +81,7 @@ async def check_path(engine: EngineName, text: str) -> None:
 @given(text=TEXT)
 @example('{"command": "failure"}')
 @example("error_router_node")
-async def test_nothing_the_model_can_say_changes_the_path(text: str):
+async def test_no_reply_of_the_model_changes_the_path(text: str):
     await check_path("direct", text)
 
 
@@ -89,7 +89,7 @@ async def test_nothing_the_model_can_say_changes_the_path(text: str):
 @given(text=TEXT)
 @example('{"command": "failure"}')
 @example('{"__overwrite__": null}')
-async def test_nothing_the_model_can_say_changes_the_path_on_langgraph(text: str):
+async def test_no_reply_of_the_model_changes_the_path_on_langgraph(text: str):
     await check_path("langgraph", text)
 
 
@@ -120,7 +120,7 @@ REPLIES: st.SearchStrategy[str | ModelResponse | Exception] = st.one_of(
 
 @settings(max_examples=40)
 @given(text=VALID, reply=REPLIES)
-async def test_the_same_turn_is_the_same_to_the_byte_every_time_and_on_every_engine(text: str, reply: str | ModelResponse | Exception):
+async def test_a_turn_is_byte_identical_on_every_run_and_engine(text: str, reply: str | ModelResponse | Exception):
     told: set[str] = set()
     for engine in (*ENGINES, *ENGINES):
         result, events = await take(engine, text, reply)
@@ -150,13 +150,13 @@ async def check_input(engine: EngineName, given: str | Mapping[str, Any]) -> Non
 
 @settings(max_examples=300)
 @given(text=INPUTS)
-async def test_any_text_at_all_ends_in_a_result_or_a_typed_refusal(text: str):
+async def test_any_text_has_a_result_or_a_typed_error(text: str):
     await check_input("direct", text)
 
 
 @settings(max_examples=30)
 @given(text=INPUTS)
-async def test_any_text_at_all_ends_in_a_result_or_a_typed_refusal_on_langgraph(text: str):
+async def test_any_text_has_a_result_or_a_typed_error_on_langgraph(text: str):
     await check_input("langgraph", text)
 
 
@@ -166,12 +166,12 @@ VALUES = st.one_of(INPUTS, st.none(), st.integers(), st.binary(), st.lists(st.te
 
 @settings(max_examples=200)
 @given(fields=st.dictionaries(FIELDS, VALUES, max_size=4))
-async def test_any_fields_at_all_end_in_a_result_or_a_typed_refusal(fields: dict[str, Any]):
+async def test_any_fields_have_a_result_or_a_typed_error(fields: dict[str, Any]):
     await check_input("direct", {"raw_input": "hello", **fields})
 
 
 @given(fields=st.dictionaries(st.sampled_from(["conversation_id", "trace_id"]), st.text(alphabet=SURROGATES, min_size=1), min_size=1))
-async def test_a_lone_surrogate_is_refused_as_an_encoding_in_every_field(fields: dict[str, str]):
+async def test_a_lone_surrogate_is_rejected_in_every_field(fields: dict[str, str]):
     for given_fields in ({"raw_input": "hello", **fields}, {"raw_input": next(iter(fields.values()))}):
         try:
             await running("direct")[0].run("sam", given_fields)
@@ -200,7 +200,7 @@ def test_no_control_character_reaches_the_model(text: str):
 @settings(max_examples=300)
 @given(text=PLAIN)
 @example("e\x07\u0301")
-def test_the_model_is_asked_in_composed_characters(text: str):
+def test_text_is_normalised_to_nfc(text: str):
     assert unicodedata.is_normalized("NFC", normalised(text) or "")
 
 
@@ -222,18 +222,18 @@ def test_lines_and_indentation_stay_and_the_end_is_trimmed(text: str):
 @given(text=PLAIN)
 @example("e\x07\u0301")
 @example("a \x07 b")
-def test_text_that_is_ready_for_the_model_is_left_as_it_is(text: str):
+def test_normalised_text_is_unchanged(text: str):
     asked = normalised(text)
     assert asked is None or normalised(asked) == asked
 
 
 @given(words=st.lists(st.text(alphabet=st.characters(categories=["L", "N"], max_codepoint=0x17F), min_size=1), min_size=1))
-def test_words_reach_the_model_as_they_are(words: list[str]):
+def test_words_reach_the_model_unchanged(words: list[str]):
     assert normalised(" \n".join(words)) == unicodedata.normalize("NFC", " \n".join(words))
 
 
 @given(engine=st.sampled_from(ENGINES), at=st.integers(0, 40), said=st.sampled_from(["hello", AUDIO]), is_recorded=st.booleans())
-async def test_wherever_the_time_runs_out_the_turn_ends_by_its_rows(engine: EngineName, at: int, said: str, *, is_recorded: bool):
+async def test_the_time_limit_never_breaks_the_rows(engine: EngineName, at: int, said: str, *, is_recorded: bool):
     """Time runs out with an event of the turn: while a node begins or ends, before or after a call, between two steps."""
     let_time_pass()
     events = 0
@@ -261,7 +261,7 @@ async def test_wherever_the_time_runs_out_the_turn_ends_by_its_rows(engine: Engi
 
 
 @given(engine=st.sampled_from(ENGINES), most=st.integers(1, 12), reply=st.sampled_from(["fine", " ", RuntimeError("broken")]))
-async def test_however_few_steps_a_turn_may_take_it_ends_by_its_rows_or_does_not_begin(engine: EngineName, most: int, reply: Scripted):
+async def test_the_step_limit_never_breaks_the_rows(engine: EngineName, most: int, reply: Scripted):
     model = ScriptedBackend(reply)
     app = Interlock(Settings(engine=engine, max_steps=most), grants={ModelBackend: model, Clock: FixedClock(), Ids: CountingIds()})
     if most < 10:

@@ -74,7 +74,7 @@ LIBRARIES = re.compile(r"[A-Z]\w+(Error|Exception|Timeout)\b|openai\.|httpx|lang
 @pytest.mark.parametrize("how", ["reply", "stream"])
 @pytest.mark.parametrize(("refusal", "kind", "says"), CAUSES.values(), ids=CAUSES.keys())
 @pytest.mark.filterwarnings("ignore:Invalid schema for OpenAI")
-async def test_the_cause_is_named_without_what_the_server_said(refusal: Refusal, kind: type[ModelError], says: str, how: str) -> None:
+async def test_the_cause_is_reported_without_the_text_of_the_server(refusal: Refusal, kind: type[ModelError], says: str, how: str) -> None:
     with OpenAIServer("strict", {"text": [refusal]}) as server:
         model = open_provider(f"openai:{MODEL}", base_url=server.url, api_key=KEY, timeout_s=20, max_tokens=9, max_reply_bytes=1000)
         with pytest.raises(ModelError) as raised:
@@ -88,7 +88,7 @@ async def test_the_cause_is_named_without_what_the_server_said(refusal: Refusal,
     assert len(server.requests) == 1
 
 
-async def test_nobody_there_names_the_address_setting() -> None:
+async def test_an_unreachable_server_names_the_address_setting() -> None:
     model = open_provider(f"openai:{MODEL}", base_url="http://127.0.0.1:1/v1", api_key=KEY, timeout_s=5, max_tokens=9, max_reply_bytes=99)
     with pytest.raises(ModelUnavailable, match="INTERLOCK_MODEL_BASE_URL") as raised:
         await model.reply(HELLO)
@@ -97,7 +97,7 @@ async def test_nobody_there_names_the_address_setting() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"model_api_key": "sk-wrong"}, {"model": "openai:gpt-unknown"}], ids=["key", "model"])
-async def test_a_wrong_setting_is_named_by_the_whole_way_through_the_server(wrong: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_wrong_setting_is_named_in_a_real_request(wrong: dict[str, Any], tmp_path: Path) -> None:
     with OpenAIServer("strict", {"text": ["never"]}) as server:
         given = {**server.settings(), **wrong}
         async with Interlock(Settings(engine="direct", data_dir=tmp_path, **given)) as app:
@@ -109,7 +109,7 @@ async def test_a_wrong_setting_is_named_by_the_whole_way_through_the_server(wron
 
 
 @pytest.mark.parametrize("cause", ["wrong key", "no credit", "rate limit", "unknown model", "context"])
-async def test_sam_says_the_same_as_the_others(cause: str, tmp_path: Path) -> None:
+async def test_sam_reports_the_same_causes(cause: str, tmp_path: Path) -> None:
     refusal = CAUSES[cause][0]
     said: dict[str, str] = {}
     with OpenAIServer("strict", {"text": [refusal], "PlannerDecision": [refusal], "tools": [refusal]}) as server:

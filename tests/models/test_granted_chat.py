@@ -16,7 +16,7 @@ from interlock.runtime.targets import Composed
 from tests.unit.test_bad_grants import Teller
 
 
-async def test_sam_answers_with_a_chat_model_of_langchains(engine: EngineName):
+async def test_sam_runs_with_a_langchain_chat_model(engine: EngineName):
     chat = FakeListChatModel(responses=["Good morning to you."])
     app = Interlock(Settings(engine=engine), grants={Model: chat})
     result = await app.run("sam", "Good morning")

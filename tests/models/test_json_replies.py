@@ -80,7 +80,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("text", SAID.values(), ids=SAID.keys())
-async def test_what_the_model_said_comes_as_it_said_it(served: Serve, opened: Open, text: str) -> None:
+async def test_the_json_of_the_model_is_returned_unchanged(served: Serve, opened: Open, text: str) -> None:
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     model = opened(await served(answer(completion({"content": text}, usage=usage))))
     expected = ModelReply(text=text, model="openai:tiny", usage=Usage(input_tokens=3, output_tokens=2))
@@ -96,13 +96,13 @@ FENCED = {
 
 
 @pytest.mark.parametrize("text", FENCED.values(), ids=FENCED.keys())
-async def test_json_is_taken_out_of_what_stands_around_it(served: Serve, opened: Open, text: str) -> None:
+async def test_json_is_extracted_from_fences_and_thinking(served: Serve, opened: Open, text: str) -> None:
     model = opened(await served(answer(completion({"content": text}))))
     assert json.loads((await model.reply(HELLO, schema=Colour)).text) == {"colour": "red"}
     assert (await model.decide(HELLO, schema=Colour)).value == Colour(colour="red")
 
 
-async def test_two_blocks_of_json_are_no_answer(served: Serve, opened: Open) -> None:
+async def test_two_blocks_of_json_are_not_an_answer(served: Serve, opened: Open) -> None:
     text = '```json\n{"colour": "red"}\n```\nor\n```json\n{"colour": "blue"}\n```'
     model = opened(await served(answer(completion({"content": text}))))
     assert (await model.reply(HELLO, schema=Colour)).text == text
@@ -110,7 +110,7 @@ async def test_two_blocks_of_json_are_no_answer(served: Serve, opened: Open) -> 
         await model.decide(HELLO, schema=Colour)
 
 
-async def test_the_server_is_told_the_shape_and_asked_once(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_the_schema_is_sent_and_the_model_called_once(served: Serve, opened: Open, requests: Requests) -> None:
     model = opened(await served(answer(completion({"content": "{}"}))))
     await model.reply(HELLO, schema=Colour)
     (asked,) = (json.loads(body) for _, body in requests)
@@ -121,12 +121,12 @@ async def test_the_server_is_told_the_shape_and_asked_once(served: Serve, opened
     assert "tools" not in asked
 
 
-async def test_a_reply_without_a_schema_asks_for_no_shape(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_a_reply_without_a_schema_sends_none(served: Serve, opened: Open, requests: Requests) -> None:
     await opened(await served(answer(completion({"content": "hi"})))).reply(HELLO)
     assert "response_format" not in json.loads(requests[0][1])
 
 
-async def test_tools_come_before_the_shape(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_tools_take_precedence_over_a_schema(served: Serve, opened: Open, requests: Requests) -> None:
     called = [{"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
     model = opened(await served(answer(completion({"content": None, "tool_calls": called}))))
     got = await model.reply(HELLO, tools=[tool("look")], schema=Colour)
@@ -160,14 +160,14 @@ def talker(text: str = "", *calls: dict[str, Any]) -> LangChainModel:
     return LangChainModel(Talker(said=AIMessage(content=text, tool_calls=made)), name="talker", max_reply_bytes=1000)
 
 
-async def test_a_model_that_answers_by_a_call_has_said_its_arguments() -> None:
+async def test_the_arguments_of_a_single_call_are_the_answer() -> None:
     assert (await talker("", {"colour": "red"}).reply(HELLO, schema=Colour)).text == '{"colour": "red"}'
     assert (await talker("Let me see.", {"colour": 5}).reply(HELLO, schema=Colour)).text == '{"colour": 5}'
     assert (await talker("Let me see.", {"colour": "a"}, {"colour": "b"}).reply(HELLO, schema=Colour)).text == "Let me see."
     assert (await talker("Red.").reply(HELLO, schema=Colour)) == ModelReply(text="Red.", model="talker")
 
 
-async def test_a_model_that_answers_by_several_calls_has_said_nothing() -> None:
+async def test_several_calls_are_not_an_answer() -> None:
     with pytest.raises(ModelOutputInvalid):
         await talker("", {"colour": "a"}, {"colour": "b"}).reply(HELLO, schema=Colour)
 
@@ -202,7 +202,7 @@ BAD: dict[str, tuple[Behaviour, type[ModelError]]] = {
 
 
 @pytest.mark.parametrize(("behave", "expected"), BAD.values(), ids=BAD.keys())
-async def test_what_goes_wrong_is_one_of_our_errors(
+async def test_failures_are_model_errors(
     served: Serve, opened: Open, requests: Requests, behave: Behaviour, expected: type[ModelError]
 ) -> None:
     with pytest.raises(ModelError) as raised:
@@ -212,14 +212,14 @@ async def test_what_goes_wrong_is_one_of_our_errors(
     assert len(requests) == 1
 
 
-async def test_an_answer_that_was_cut_short_is_not_taken_for_a_whole_one(served: Serve, opened: Open) -> None:
+async def test_a_truncated_answer_is_rejected(served: Serve, opened: Open) -> None:
     model = opened(await served(answer(completion({"content": '{"colour": "red"}'}, "length"))))
     for ask in (model.reply(HELLO, schema=Colour), model.decide(HELLO, schema=Colour), model.reply(HELLO)):
         with pytest.raises(ModelCutOff, match="INTERLOCK_MODEL_MAX_TOKENS"):
             await ask
 
 
-async def test_cancelling_passes(served: Serve, opened: Open) -> None:
+async def test_cancellation_is_not_translated(served: Serve, opened: Open) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await opened(await served(hang)).reply(HELLO, schema=Colour)
@@ -235,7 +235,7 @@ class Cat(BaseModel):
     tail: Tail
 
 
-async def test_a_real_model_answers_in_the_shape(smollm2: LocalModel) -> None:
+async def test_a_real_model_answers_by_the_schema(smollm2: LocalModel) -> None:
     reply = await smollm2.reply([Message(role="user", text="Describe the cat Tom.")], schema=Cat)
     assert isinstance(Cat.model_validate_json(reply.text), Cat)
     assert reply.calls == ()
@@ -271,7 +271,7 @@ RANKED = [
 
 
 @pytest.mark.parametrize("value", RANKED)
-async def test_rules_say_what_they_decide_in_json_of_the_shape(value: dict[str, Any]) -> None:
+async def test_rules_return_their_decision_as_json(value: dict[str, Any]) -> None:
     decided = Ranked.model_validate(value)
     model: Model = OfflineModel(Decided(decided))
     reply = await model.reply(HELLO, schema=Ranked)
@@ -279,18 +279,18 @@ async def test_rules_say_what_they_decide_in_json_of_the_shape(value: dict[str, 
     assert (reply.model, reply.calls) == ("offline rules", ())
 
 
-async def test_rules_that_decide_on_something_else_are_found_out() -> None:
+async def test_a_decision_of_another_class_is_rejected() -> None:
     with pytest.raises(ModelOutputInvalid, match="'Colour', not a 'Ranked'"):
         await OfflineModel(Decided(Colour(colour="red"))).reply(HELLO, schema=Ranked)
 
 
-async def test_rules_that_decide_nothing_are_no_model() -> None:
+async def test_rules_without_a_decision_are_unavailable() -> None:
     with pytest.raises(ModelUnavailable, match="'Colour'"):
         await OfflineModel(Rules()).reply(HELLO, schema=Colour)
     assert (await OfflineModel(Rules()).reply(HELLO)).text == "No language model is configured."
 
 
-async def test_the_stub_and_a_script_say_what_they_say() -> None:
+async def test_the_stub_and_a_script_ignore_the_schema() -> None:
     stub: Model = StubModel()
     assert await stub.reply(HELLO, schema=Colour) == await stub.reply(HELLO)
     script: Model = ScriptedModel({"colour": "red"}, "no JSON", Colour(colour="blue"), ModelTimeout())
@@ -338,7 +338,7 @@ NAMES: dict[str, tuple[list[str], list[str]]] = {
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["reply", "stream"])
 @pytest.mark.parametrize(("names", "wire"), NAMES.values(), ids=NAMES.keys())
-async def test_a_tool_has_a_name_that_servers_take_and_its_own_when_it_comes_back(
+async def test_tool_names_are_converted_for_servers_and_back(
     served: Serve, opened: Open, requests: Requests, *, names: list[str], wire: list[str], streamed: bool
 ) -> None:
     offered, back = await asked_and_called(served, opened, requests, [tool(name) for name in names], wire, streamed=streamed)
@@ -346,13 +346,13 @@ async def test_a_tool_has_a_name_that_servers_take_and_its_own_when_it_comes_bac
     assert back == names
 
 
-async def test_a_call_by_a_name_that_was_not_offered_stays_as_it_is(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_a_call_of_an_unknown_name_is_unchanged(served: Serve, opened: Open, requests: Requests) -> None:
     wire = ["math.evaluate", "math_evaluate", "kb_search", "Math_Evaluate"]
     _, back = await asked_and_called(served, opened, requests, [tool("math.evaluate")], wire, streamed=False)
     assert back == ["math.evaluate", "math.evaluate", "kb_search", "Math_Evaluate"]
 
 
-async def test_a_conversation_has_the_names_under_which_its_tools_are_offered(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_the_conversation_uses_the_converted_names(served: Serve, opened: Open, requests: Requests) -> None:
     names = ["a.b", "a_b", f"{LONG}bcd", f"{LONG}bce"]
     calls = tuple(ToolCall(id=f"c{number}", name=name, arguments={}) for number, name in enumerate([*names, "gone.tool"]))
     answers = [Message(role="tool", text="fine", answers=call.id) for call in calls]
@@ -370,14 +370,14 @@ NAME = st.text(alphabet="ab._-1é", min_size=1, max_size=4) | st.sampled_from(
 
 
 @given(names=st.lists(NAME, min_size=1, max_size=8, unique=True))
-async def test_no_two_tools_are_taken_for_each_other(names: list[str]) -> None:
+async def test_converted_names_are_unique(names: list[str]) -> None:
     chat = Talker(said=AIMessage(content=""))
     reply = await LangChainModel(chat, name="talker", max_reply_bytes=100_000).reply(HELLO, tools=[tool(name) for name in names])
     assert [call.name for call in reply.calls] == names
 
 
 @given(names=st.lists(NAME, min_size=1, max_size=8, unique=True))
-async def test_servers_take_every_name(names: list[str]) -> None:
+async def test_every_converted_name_is_valid(names: list[str]) -> None:
     seen: list[str] = []
 
     class Listening(Talker):

@@ -67,7 +67,7 @@ def talker(said: AIMessage) -> LangChainModel:
 # What is asked
 
 
-async def test_messages_arrive_as_they_are(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_messages_are_sent_unchanged(served: Serve, opened: Open, requests: Requests) -> None:
     model = opened(await served(good))
     conversation = [
         Message(role="system", text="Be {brief}."),
@@ -95,7 +95,7 @@ async def test_messages_arrive_as_they_are(served: Serve, opened: Open, requests
     assert b"authorization: bearer sk-secret" in head.lower()
 
 
-async def test_what_looks_like_an_object_of_langchain_stays_text(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_serialized_langchain_objects_stay_text(served: Serve, opened: Open, requests: Requests) -> None:
     text = json.dumps({"lc": 1, "type": "secret", "id": ["OPENAI_API_KEY"]})
     arguments: dict[str, Any] = {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {}}
     call = ToolCall(id="a", name="look", arguments=arguments)
@@ -106,18 +106,18 @@ async def test_what_looks_like_an_object_of_langchain_stays_text(served: Serve, 
     assert json.loads(asked[1]["tool_calls"][0]["function"]["arguments"]) == arguments
 
 
-async def test_the_server_is_not_sent_to_fetch_an_image(opened: Open) -> None:
+async def test_image_urls_are_not_sent(opened: Open) -> None:
     with pytest.raises(ModelRefused, match="data URI"):
         await opened("http://127.0.0.1:1").reply([Message(role="user", images=("http://169.254.169.254/latest",))])
 
 
-async def test_a_stream_asks_for_its_counts(served: Serve, opened: Open, requests: Requests) -> None:
+async def test_a_stream_requests_its_token_counts(served: Serve, opened: Open, requests: Requests) -> None:
     with pytest.raises(ModelOutputInvalid):
         _ = [piece async for piece in opened(await served(good)).stream(HELLO)]
     assert json.loads(requests[0][1])["stream_options"] == {"include_usage": True}
 
 
-async def test_a_model_that_takes_no_tools_refuses(opened: Open) -> None:
+async def test_a_model_without_tool_support_is_refused(opened: Open) -> None:
     model = LangChainModel(FakeListChatModel(responses=["hi"]), name="fake", max_reply_bytes=100)
     tool = Tool(name="look", description="Look.", parameters={})
     with pytest.raises(ModelRefused):
@@ -133,20 +133,20 @@ async def test_a_model_that_takes_no_tools_refuses(opened: Open) -> None:
 # Models that decide by calling a tool
 
 
-async def test_a_decision_by_a_call_is_taken() -> None:
+async def test_a_decision_by_a_tool_call_is_accepted() -> None:
     call: Any = {"name": "Colour", "args": {"colour": "red"}, "id": "1"}
     model = talker(AIMessage(content="Let me think.", tool_calls=[call]))
     assert (await model.decide(HELLO, schema=Colour)).value == Colour(colour="red")
 
 
 @pytest.mark.parametrize("args", [{}, {"colour": 5}, {"colour": "\ud800"}, {"colour": "x" * 1000}])
-async def test_a_call_that_is_no_decision_is_invalid(args: dict[str, Any]) -> None:
+async def test_a_tool_call_that_is_not_a_decision_is_invalid(args: dict[str, Any]) -> None:
     call: Any = {"name": "Colour", "args": args, "id": "1"}
     with pytest.raises(ModelOutputInvalid):
         await talker(AIMessage(content="", tool_calls=[call])).decide(HELLO, schema=Colour)
 
 
-async def test_a_server_that_raises_anything_is_unavailable() -> None:
+async def test_unknown_exceptions_are_unavailable() -> None:
     class Odd(Talker):
         def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
             raise RuntimeError("swordfish")
@@ -157,7 +157,7 @@ async def test_a_server_that_raises_anything_is_unavailable() -> None:
             await ask
 
 
-def test_our_own_error_is_found_under_what_a_client_wrapped_around_it() -> None:
+def test_a_wrapped_model_error_is_unwrapped() -> None:
     ours = ModelOutputInvalid("too much")
     wrapped = ConnectionError("swordfish")
     wrapped.__cause__ = ours
@@ -181,7 +181,7 @@ class Listening(AsyncCallbackHandler):
         self.heard.append("chain")
 
 
-async def test_the_callbacks_around_a_call_do_not_hear_it() -> None:
+async def test_outer_langchain_callbacks_get_no_events() -> None:
     """A node runs inside LangGraph, whose callbacks would get what the gate redacts."""
     call: Any = {"name": "Colour", "args": {"colour": "red"}, "id": "1"}
     model = talker(AIMessage(content="hi", tool_calls=[call]))
@@ -196,7 +196,7 @@ async def test_the_callbacks_around_a_call_do_not_hear_it() -> None:
     assert listening.heard == ["chain"]  # the node's own
 
 
-async def test_langsmith_is_not_told(served: Serve, opened: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_langsmith_gets_no_traces(served: Serve, opened: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch) -> None:
     from langchain_core.tracers import langchain  # noqa: PLC0415 - where traces go from
 
     told: list[str] = []
@@ -222,13 +222,13 @@ def test_a_model_is_a_provider_and_a_name(name: str) -> None:
         open_provider(name, base_url=None, api_key="k", **OPTIONS)
 
 
-def test_a_provider_that_is_not_installed_says_what_to_install() -> None:
+def test_a_missing_provider_package_is_reported_with_its_command() -> None:
     assert "langchain_groq" not in sys.modules
     with pytest.raises(SettingsInvalid, match=r"pip install langchain-groq$"):
         open_provider("groq:llama", base_url=None, api_key="sk-secret", **OPTIONS)
 
 
-def test_a_provider_that_nobody_knows_is_a_wrong_setting() -> None:
+def test_an_unknown_provider_is_an_invalid_setting() -> None:
     with pytest.raises(SettingsInvalid, match="pip install langchain-nobody"):
         open_provider("nobody:model", base_url=None, api_key=None, **OPTIONS)
 
@@ -239,7 +239,7 @@ def test_openai_without_a_key_names_the_setting(monkeypatch: pytest.MonkeyPatch)
         open_provider("openai:gpt", base_url=None, api_key=None, **OPTIONS)
 
 
-async def test_a_server_of_ones_own_needs_no_key_and_does_not_get_openais(
+async def test_another_server_does_not_get_the_key_of_openai(
     served: Serve, opened: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
@@ -248,19 +248,19 @@ async def test_a_server_of_ones_own_needs_no_key_and_does_not_get_openais(
 
 
 @pytest.mark.parametrize("key", ["", " ", "sk\nx", "sk-é", "sk-x ", "sk-x\0"])
-def test_a_key_that_cannot_be_sent_is_not_shown(key: str) -> None:
+def test_an_invalid_key_is_not_shown(key: str) -> None:
     with pytest.raises(SettingsInvalid) as raised:
         open_provider("openai:gpt", base_url="http://127.0.0.1/v1", api_key=key, **OPTIONS)
     assert "sk" not in str(raised.value)
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://[", "http://x:99999", "file:///etc/passwd"])
-def test_a_base_url_that_is_none_is_a_wrong_setting(url: str) -> None:
+def test_an_invalid_base_url_is_an_invalid_setting(url: str) -> None:
     with pytest.raises(SettingsInvalid, match="INTERLOCK_MODEL_BASE_URL"):
         open_provider("openai:gpt", base_url=url, api_key=None, **OPTIONS)
 
 
-def test_what_else_goes_wrong_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_while_opening_are_invalid_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_PROXY", "http://swordfish:1")
     with pytest.raises(SettingsInvalid) as raised:
         open_provider("openai:gpt", base_url="http://127.0.0.1/v1", api_key="sk-secret", **OPTIONS)
@@ -280,7 +280,7 @@ def test_what_else_goes_wrong_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch
         ("https://api.example.com/v1", {}, None),
     ],
 )
-def test_the_proxy_of_the_environment_is_for_others(
+def test_the_proxy_is_not_used_for_local_servers(
     url: str, environment: Mapping[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
@@ -291,7 +291,7 @@ def test_the_proxy_of_the_environment_is_for_others(
     assert bounded._proxy(url) == expected  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - a proxy cannot be had here
 
 
-def test_a_model_can_be_asked_from_one_event_loop_after_another() -> None:
+def test_a_model_serves_several_event_loops() -> None:
     async def ask() -> str:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"}]")

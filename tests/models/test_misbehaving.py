@@ -113,7 +113,7 @@ async def failure(ask: Callable[[LangChainModel], Awaitable[object]], model: Lan
     ],
 )
 @pytest.mark.parametrize("body", [b'{"error": {"message": "swordfish"}}', b"\xff<html>swordfish"])
-async def test_a_status_is_the_error_that_it_means(
+async def test_http_statuses_are_translated(
     served: Serve, opened: Open, *, ask: Any, status: str, expected: type[ModelError], fix: str, body: bytes
 ) -> None:
     asked = 0
@@ -131,7 +131,7 @@ async def test_a_status_is_the_error_that_it_means(
 
 
 @WAYS
-async def test_nobody_is_sent_elsewhere(served: Serve, opened: Open, ask: Any) -> None:
+async def test_redirects_are_not_followed(served: Serve, opened: Open, ask: Any) -> None:
     visited: list[str] = []
 
     async def elsewhere(writer: asyncio.StreamWriter) -> None:
@@ -170,7 +170,7 @@ async def test_a_broken_connection_is_unavailable(served: Serve, opened: Open, a
 
 @WAYS
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "http://nowhere.invalid/v1"])
-async def test_nobody_there_is_unavailable(opened: Open, ask: Any, url: str) -> None:
+async def test_an_unreachable_server_is_unavailable(opened: Open, ask: Any, url: str) -> None:
     assert type(await failure(ask, opened(url))) is ModelUnavailable
 
 
@@ -201,12 +201,12 @@ async def keep_alive(writer: asyncio.StreamWriter) -> None:
 
 @WAYS
 @pytest.mark.parametrize("behave", [hang, hang_after_headers, drip, keep_alive])
-async def test_no_answer_in_time_is_a_timeout(served: Serve, opened: Open, ask: Any, behave: Behaviour) -> None:
+async def test_a_late_answer_is_a_timeout(served: Serve, opened: Open, ask: Any, behave: Behaviour) -> None:
     assert type(await failure(ask, opened(await served(behave), timeout_s=0.2))) is ModelTimeout
 
 
 @WAYS
-async def test_cancelling_passes(served: Serve, opened: Open, ask: Any) -> None:
+async def test_cancellation_is_not_translated(served: Serve, opened: Open, ask: Any) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await ask(opened(await served(hang)))
@@ -245,12 +245,14 @@ WRONG = {
 @WAYS
 @pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG.keys())
-async def test_an_answer_that_is_no_reply_is_invalid_output(served: Serve, opened: Open, ask: Any, body: bytes, content_type: str) -> None:
+async def test_a_response_that_is_not_a_reply_is_invalid_output(
+    served: Serve, opened: Open, ask: Any, body: bytes, content_type: str
+) -> None:
     model = opened(await served(answer(body, headers=[f"content-type: {content_type}"])))
     assert type(await failure(ask, model)) is ModelOutputInvalid
 
 
-async def test_an_error_code_in_a_good_answer_counts(served: Serve, opened: Open) -> None:
+async def test_an_error_code_in_a_successful_response_is_translated(served: Serve, opened: Open) -> None:
     body = b'{"error": {"message": "swordfish", "code": 429}}'
     assert type(await failure(reply, opened(await served(answer(body))))) is ModelUnavailable
 
@@ -281,12 +283,12 @@ UNDECIDED = {
 
 
 @pytest.mark.parametrize("text", UNDECIDED.values(), ids=UNDECIDED.keys())
-async def test_a_decision_is_not_mended(served: Serve, opened: Open, text: str) -> None:
+async def test_a_decision_is_not_repaired(served: Serve, opened: Open, text: str) -> None:
     model = opened(await served(answer(completion({"content": text}))))
     assert type(await failure(decide, model)) is ModelOutputInvalid
 
 
-async def test_a_decision_of_a_number_by_a_text_is_none(served: Serve, opened: Open) -> None:
+async def test_a_number_as_text_is_not_accepted(served: Serve, opened: Open) -> None:
     class Count(BaseModel):
         count: int
 
@@ -296,7 +298,7 @@ async def test_a_decision_of_a_number_by_a_text_is_none(served: Serve, opened: O
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": -5, "completion_tokens": 1, "total_tokens": 1}, {}, None])
-async def test_a_count_that_is_none_is_left_out(served: Serve, opened: Open, usage: Any) -> None:
+async def test_an_invalid_token_count_is_ignored(served: Serve, opened: Open, usage: Any) -> None:
     model = opened(await served(answer(completion({"content": "hi"}, usage=usage))))
     assert await model.reply(HELLO) == ModelReply(text="hi", model="openai:tiny")
 
@@ -322,7 +324,7 @@ def calls(*given: dict[str, Any]) -> list[dict[str, Any]]:
         ],
     ),
 )
-async def test_every_call_has_an_id_of_its_own(
+async def test_every_tool_call_has_a_unique_id(
     served: Serve, opened: Open, *, streamed: bool, given: list[dict[str, Any]], expected: list[str]
 ) -> None:
     made = calls(*given)
@@ -336,7 +338,7 @@ async def test_every_call_has_an_id_of_its_own(
 
 
 @pytest.mark.parametrize("ask", [reply, stream])
-async def test_a_broken_call_is_dropped_where_another_can_be_made(served: Serve, opened: Open, ask: Any) -> None:
+async def test_an_invalid_tool_call_is_dropped_if_another_is_valid(served: Serve, opened: Open, ask: Any) -> None:
     made = calls({"id": "a"}, {"id": "b", "function": {"name": "look", "arguments": "{"}})
     behave = answer(completion({"tool_calls": made})) if ask is reply else events(event({"tool_calls": made}), STOP, DONE)
     got = await ask(opened(await served(behave)))
@@ -344,7 +346,7 @@ async def test_a_broken_call_is_dropped_where_another_can_be_made(served: Serve,
 
 
 @pytest.mark.parametrize("ask", [reply, stream])
-async def test_text_beside_a_broken_call_is_no_answer(served: Serve, opened: Open, ask: Any) -> None:
+async def test_text_beside_an_invalid_tool_call_is_not_an_answer(served: Serve, opened: Open, ask: Any) -> None:
     said = {"content": "Let me look.", "tool_calls": calls({"id": "a", "function": {"name": "look", "arguments": "{"}})}
     behave = answer(completion(said)) if ask is reply else events(event(said), STOP, DONE)
     assert type(await failure(ask, opened(await served(behave)))) is ModelOutputInvalid
@@ -361,7 +363,7 @@ async def test_text_beside_a_broken_call_is_no_answer(served: Serve, opened: Ope
     # A stream of empty lines takes no memory: it is a matter of time.
     [(reply, b" "), (reply, b"\n"), (decide, b"\n"), (decide, b"data: {\n"), (stream, b" "), (stream, b"data: {\n"), (stream, b": x\n")],
 )
-async def test_a_huge_body_is_not_taken(served: Serve, opened: Open, ask: Any, headers: list[str], filler: bytes) -> None:
+async def test_a_body_over_the_limit_is_rejected(served: Serve, opened: Open, ask: Any, headers: list[str], filler: bytes) -> None:
     sent = 0
     block = (filler * 65536)[:65536]
     chunk = b"10000\r\n" + block + b"\r\n" if headers and "chunked" in headers[0] else block
@@ -382,7 +384,7 @@ async def test_a_huge_body_is_not_taken(served: Serve, opened: Open, ask: Any, h
 
 
 @WAYS
-async def test_a_huge_error_is_still_its_status(served: Serve, opened: Open, ask: Any) -> None:
+async def test_a_large_error_body_keeps_its_status(served: Serve, opened: Open, ask: Any) -> None:
     async def flood(writer: asyncio.StreamWriter) -> None:
         await answer(b"", status="401 Unauthorized")(writer)
         while True:
@@ -393,7 +395,7 @@ async def test_a_huge_error_is_still_its_status(served: Serve, opened: Open, ask
 
 
 @WAYS
-async def test_a_packed_body_is_not_unpacked(served: Serve, opened: Open, ask: Any) -> None:
+async def test_a_compressed_body_is_rejected(served: Serve, opened: Open, ask: Any) -> None:
     packed = gzip.compress(b" " * 10_000_000)
     model = opened(await served(answer(packed, headers=[*EVENTS, "content-encoding: gzip"])))
     error = await failure(ask, model)
@@ -402,7 +404,7 @@ async def test_a_packed_body_is_not_unpacked(served: Serve, opened: Open, ask: A
 
 
 @pytest.mark.parametrize("ask", [reply, decide])
-async def test_a_reply_over_the_limit_is_not_taken(served: Serve, opened: Open, ask: Any) -> None:
+async def test_a_reply_over_the_limit_is_rejected(served: Serve, opened: Open, ask: Any) -> None:
     text = json.dumps({"colour": "x" * 10_000})
     assert type(await failure(ask, opened(await served(answer(completion({"content": text})))))) is ModelOutputInvalid
 
@@ -412,13 +414,13 @@ async def test_the_limit_counts_bytes(served: Serve, opened: Open) -> None:
     assert type(await failure(reply, model)) is ModelOutputInvalid
 
 
-async def test_arguments_count_too(served: Serve, opened: Open) -> None:
+async def test_arguments_count_towards_the_limit(served: Serve, opened: Open) -> None:
     made = calls({"id": "a", "function": {"name": "look", "arguments": json.dumps({"at": "x" * 10_000})}})
     assert type(await failure(reply, opened(await served(answer(completion({"tool_calls": made})))))) is ModelOutputInvalid
     assert type(await failure(stream, opened(await served(events(event({"tool_calls": made}), STOP))))) is ModelOutputInvalid
 
 
-async def test_a_huge_stream_ends_as_soon_as_it_is_too_much(served: Serve, opened: Open) -> None:
+async def test_a_stream_ends_at_the_limit(served: Serve, opened: Open) -> None:
     gone = asyncio.Event()
 
     async def flood(writer: asyncio.StreamWriter) -> None:
@@ -441,7 +443,7 @@ async def test_a_huge_stream_ends_as_soon_as_it_is_too_much(served: Serve, opene
 # Streams
 
 
-async def test_a_long_stream_of_small_events_is_taken(served: Serve, opened: Open) -> None:
+async def test_a_long_stream_of_small_events_is_accepted(served: Serve, opened: Open) -> None:
     thinking = event({"role": "assistant", "content": "", "reasoning_content": "x" * 1000}) * 2000
     got = await stream(opened(await served(events(thinking, says("hi"), STOP, DONE))))
     assert isinstance(got, ModelReply)
@@ -493,11 +495,11 @@ BROKEN_STREAMS: list[tuple[Behaviour, type[ModelError]]] = [
 
 
 @pytest.mark.parametrize(("behave", "expected"), BROKEN_STREAMS)
-async def test_a_broken_stream(served: Serve, opened: Open, behave: Behaviour, expected: type[ModelError]) -> None:
+async def test_a_broken_stream_is_unavailable(served: Serve, opened: Open, behave: Behaviour, expected: type[ModelError]) -> None:
     assert type(await failure(stream, opened(await served(behave), timeout_s=0.5))) is expected
 
 
-async def test_what_came_before_a_stream_broke_was_heard(served: Serve, opened: Open) -> None:
+async def test_chunks_before_a_stream_broke_are_yielded(served: Serve, opened: Open) -> None:
     heard: list[str] = []
     with pytest.raises(ModelUnavailable):  # noqa: PT012 - what was heard must survive the error
         async for piece in opened(await served(then_resets)).stream(HELLO):
@@ -506,13 +508,13 @@ async def test_what_came_before_a_stream_broke_was_heard(served: Serve, opened: 
 
 
 @pytest.mark.parametrize("end", [[STOP, DONE], [STOP], [event({"content": "!"}, "stop")]], ids=["done", "no done", "stop with text"])
-async def test_a_stream_that_says_why_it_ends_is_whole(served: Serve, opened: Open, end: list[bytes]) -> None:
+async def test_a_stream_with_a_finish_reason_is_complete(served: Serve, opened: Open, end: list[bytes]) -> None:
     got = await stream(opened(await served(events(says("hi"), says(" you"), *end))))
     assert isinstance(got, ModelReply)
     assert got.text.rstrip("!") == "hi you"
 
 
-async def test_calls_come_in_parts_and_with_the_last_piece(served: Serve, opened: Open) -> None:
+async def test_tool_calls_are_joined_and_come_with_the_last_chunk(served: Serve, opened: Open) -> None:
     parts = [
         event({"content": "Let me look."}),
         event({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "look", "arguments": ""}}]}),
@@ -530,7 +532,7 @@ async def test_calls_come_in_parts_and_with_the_last_piece(served: Serve, opened
     assert pieces[-1].usage.tokens == 5
 
 
-async def test_to_stop_listening_hangs_up(served: Serve, opened: Open) -> None:
+async def test_closing_a_stream_closes_the_connection(served: Serve, opened: Open) -> None:
     gone = asyncio.Event()
 
     async def talk(writer: asyncio.StreamWriter) -> None:
@@ -548,7 +550,7 @@ async def test_to_stop_listening_hangs_up(served: Serve, opened: Open) -> None:
     await asyncio.wait_for(gone.wait(), 5)
 
 
-def test_whatever_a_server_sends_there_is_a_typed_end() -> None:
+def test_any_response_has_a_typed_outcome() -> None:
     from interlock.models.langchain import open_provider  # noqa: PLC0415 - the servers below live in a loop of their own
 
     body = b""

@@ -45,24 +45,24 @@ async def listen(model: Model, came: list[str]) -> None:
 
 @pytest.mark.parametrize("text", LOOPS.values(), ids=LOOPS.keys())
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_a_loop_is_found_however_it_comes(text: str, size: int) -> None:
+def test_a_loop_is_detected_in_any_chunks(text: str, size: int) -> None:
     with pytest.raises(ModelOutputInvalid, match="repeated itself"):
         read(text, size)
 
 
 @pytest.mark.parametrize("text", FINE.values(), ids=FINE.keys())
-def test_what_only_looks_alike_is_left_alone(text: str) -> None:
+def test_similar_lines_are_not_a_loop(text: str) -> None:
     LoopDetector().add(text)
 
 
 @given(unit=st.text(alphabet=st.characters(categories=["L", "N", "P"]), min_size=1, max_size=400), before=st.text(max_size=300))
-def test_every_unit_that_never_ends_is_found(unit: str, before: str) -> None:
+def test_every_repeated_unit_is_detected(unit: str, before: str) -> None:
     detector = LoopDetector()
     with pytest.raises(ModelOutputInvalid):
         detector.add(before + unit * (6000 // len(unit) + 20))
 
 
-async def test_a_loop_is_stopped_in_a_stream_and_refused_as_a_whole() -> None:
+async def test_a_loop_ends_a_stream_and_rejects_a_reply() -> None:
     with OpenAIServer("strict", {"text": [LOOPS["a sentence"]]}) as server:
         model = open_provider(f"openai:{MODEL}", base_url=server.url, api_key=KEY, timeout_s=20, max_tokens=1000, max_reply_bytes=100_000)
         with pytest.raises(ModelOutputInvalid, match="repeated itself"):

@@ -16,14 +16,14 @@ class Plan(BaseModel):
     steps: list[str]
 
 
-def test_rules_that_are_not_written_answer_honestly_and_decide_nothing():
+def test_default_rules_say_that_no_model_is_configured():
     assert Rules().reply(ASKED, ()) == "No language model is configured."
     with pytest.raises(ModelUnavailable, match="'Plan'"):
         Rules().decide(ASKED, Plan)
 
 
 @pytest.mark.parametrize("text", ["", "one", "one two  three\n", "  \n"])
-def test_what_is_said_comes_word_by_word_and_the_rest_at_the_end(text: str):
+def test_a_reply_is_split_into_words_and_calls_come_last(text: str):
     call, usage = ToolCall(id="1", name="f", arguments={}), Usage(input_tokens=1, output_tokens=2)
     *words, last = split_words(ModelReply(text=text, calls=(call,), usage=usage, model="rules"))
     assert "".join(piece.text for piece in [*words, last]) == text

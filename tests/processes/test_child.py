@@ -88,7 +88,7 @@ def lives(pid: int) -> bool:
         return False
 
 
-async def test_it_answers_in_a_thread_and_in_an_event_loop_however_long_that_is(start: Start) -> None:
+async def test_a_child_answers_blocking_and_asynchronous_requests_of_any_length(start: Start) -> None:
     child = start()
     for text in ("", "é\n\u2028\x00", "x" * 3_000_000):
         assert child.ask(["echo", text], within=10) == {"said": text}
@@ -96,7 +96,7 @@ async def test_it_answers_in_a_thread_and_in_an_event_loop_however_long_that_is(
     assert child.is_ours()
 
 
-def test_it_sees_what_it_is_given_and_nothing_else(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_gets_only_the_given_environment(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEY", "swordfish")
     monkeypatch.setenv("SHOP_NAME", "corner")
     child = start("a secret", keeps=("SHOP_NA",), sets={"SHOP_TILL": "open"})
@@ -111,19 +111,19 @@ def test_it_sees_what_it_is_given_and_nothing_else(start: Start, tmp_path: Path,
     assert b"a secret" not in Path(f"/proc/{child.pid}/cmdline").read_bytes()
 
 
-def test_it_does_not_import_what_interlock_does(start: Start) -> None:
+def test_a_child_does_not_import_interlock(start: Start) -> None:
     child = start()
     mapped = Path(f"/proc/{child.pid}/maps").read_text()
     assert "pydantic_core" not in mapped
 
 
-def test_one_that_cannot_begin_says_why(start: Start) -> None:
+def test_a_child_that_cannot_start_reports_the_reason(start: Start) -> None:
     child = start("nothing")
     assert child.hello == {"failed": "ValueError", "reason": "nothing to begin with"}
     assert not lives(child.pid)
 
 
-async def test_one_that_is_late_is_killed(start: Start) -> None:
+async def test_a_late_child_is_killed(start: Start) -> None:
     for is_async in (False, True):
         child = start()
         began = time.monotonic()
@@ -136,7 +136,7 @@ async def test_one_that_is_late_is_killed(start: Start) -> None:
         assert await child.asked(["echo", "?"], within=1) == child.ask(["echo", "?"], within=1) == {"failed": "gone"}
 
 
-async def test_how_one_died_is_known(start: Start) -> None:
+async def test_the_exit_code_of_a_child_is_known(start: Start) -> None:
     for is_async in (False, True):
         child = start()
         answer = await child.asked(["die"], within=10) if is_async else child.ask(["die"], within=10)
@@ -144,7 +144,7 @@ async def test_how_one_died_is_known(start: Start) -> None:
         assert child.returncode == -signal.SIGSEGV
 
 
-async def test_nobody_gets_an_answer_that_somebody_else_did_not_wait_for(start: Start) -> None:
+async def test_an_unread_answer_is_not_taken_for_the_next_one(start: Start) -> None:
     child = start()
     asking = asyncio.create_task(child.asked(["sleep", 0.3], within=10))
     await asyncio.sleep(0.05)
@@ -154,7 +154,7 @@ async def test_nobody_gets_an_answer_that_somebody_else_did_not_wait_for(start: 
     assert not lives(child.pid)
 
 
-async def test_an_answer_that_is_too_long_is_not_taken(start: Start) -> None:
+async def test_an_answer_over_the_limit_is_rejected(start: Start) -> None:
     for is_async in (False, True):
         child = start(most=1_000_000)
         asked = ["echo", "x" * 3_000_000]
@@ -163,13 +163,13 @@ async def test_an_answer_that_is_too_long_is_not_taken(start: Start) -> None:
         assert not lives(child.pid)
 
 
-def test_its_memory_is_bounded_and_it_is_the_only_one_that_has_none_left(start: Start) -> None:
+def test_the_memory_limit_applies_to_the_child_only(start: Start) -> None:
     child = start()
     assert child.ask(["grow", 50 * 2**20], within=10) == {"size": 50 * 2**20}
     assert child.ask(["grow", 400 * 2**20], within=10) == {"failed": "gone"}
 
 
-def test_one_that_is_closed_closes_what_it_has_open(start: Start, tmp_path: Path) -> None:
+def test_a_closed_child_closes_its_files(start: Start, tmp_path: Path) -> None:
     child = start()
     child.close()
     assert (tmp_path / "file").read_text() == "closed"
@@ -177,7 +177,7 @@ def test_one_that_is_closed_closes_what_it_has_open(start: Start, tmp_path: Path
     child.close()
 
 
-def test_one_that_nobody_holds_any_more_ends(start: Start, programs: Path, tmp_path: Path) -> None:
+def test_a_garbage_collected_child_ends(start: Start, programs: Path, tmp_path: Path) -> None:
     child = Child("child_program", tmp_path / "file", {"has": "this"}, needs="child_program")
     pid = child.pid
     assert lives(pid)
@@ -185,7 +185,7 @@ def test_one_that_nobody_holds_any_more_ends(start: Start, programs: Path, tmp_p
     assert not lives(pid)
 
 
-def test_one_of_a_forked_process_is_left_alone_by_it(start: Start) -> None:
+def test_a_fork_does_not_end_the_child_of_its_parent(start: Start) -> None:
     child = start()
     pid = os.fork()
     if pid == 0:  # no assertion here: pytest would go on in two processes
@@ -196,7 +196,7 @@ def test_one_of_a_forked_process_is_left_alone_by_it(start: Start) -> None:
     assert child.ask(["echo", "still"], within=10) == {"said": "still"}
 
 
-def test_it_ends_with_whoever_started_it_and_finishes_what_must_be_finished(programs: Path, tmp_path: Path) -> None:
+def test_a_child_ends_with_its_parent_after_finishing_its_work(programs: Path, tmp_path: Path) -> None:
     script = f"""
         import sys, threading
         from pathlib import Path

@@ -159,13 +159,13 @@ def workers() -> list[threading.Thread]:
         "/data/x.db",
     ],
 )
-def test_a_url_that_names_no_store_is_refused(url: str, path: Path):
+def test_a_url_of_no_known_store_is_rejected(url: str, path: Path):
     with pytest.raises(SettingsInvalid, match="checkpoint_url"):
         open_checkpoints(url, path=path, types=())
     assert not path.parent.exists()
 
 
-def test_without_a_client_for_postgresql_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, path: Path):
+def test_without_psycopg_the_install_command_is_reported(monkeypatch: pytest.MonkeyPatch, path: Path):
     for name in ("interlock.stores.postgres_saver", "interlock.stores.postgres"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -173,13 +173,13 @@ def test_without_a_client_for_postgresql_it_is_said_how_to_get_it(monkeypatch: p
         open_checkpoints("postgresql://host/x", path=path, types=())
 
 
-def test_without_a_client_for_firestore_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, path: Path):
+def test_without_the_firestore_client_the_install_command_is_reported(monkeypatch: pytest.MonkeyPatch, path: Path):
     monkeypatch.setitem(sys.modules, "google.cloud.firestore", None)
     with pytest.raises(ExtraMissing, match=r"pip install 'interlock\[firestore\]'"):
         open_checkpoints("firestore:project", path=path, types=())
 
 
-async def test_a_path_may_be_absolute_relative_or_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_path_may_be_absolute_relative_or_start_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -198,7 +198,7 @@ async def test_a_path_may_be_absolute_relative_or_at_home(tmp_path: Path, monkey
     assert (tmp_path / "default.db").is_file()
 
 
-def test_opening_makes_nothing_and_loads_neither_langgraph_nor_a_driver(path: Path):
+def test_opening_creates_no_file_and_imports_no_driver(path: Path):
     code = """if True:
         import sys
         from pathlib import Path
@@ -212,7 +212,7 @@ def test_opening_makes_nothing_and_loads_neither_langgraph_nor_a_driver(path: Pa
     assert not path.parent.exists()
 
 
-async def test_the_file_is_for_its_owner_only(path: Path):
+async def test_the_file_is_readable_by_its_owner_only(path: Path):
     async with opened(path) as checkpoints:
         await keep(await checkpoints.saver(), {"a": 1})
         async with checkpoints.exclusive("ada"):
@@ -258,7 +258,7 @@ def talking(saver: Any) -> Any:
     return builder.compile(checkpointer=saver)
 
 
-async def test_a_graph_that_waits_for_a_person_goes_on_after_a_restart(url: str, caplog: pytest.LogCaptureFixture):
+async def test_an_interrupted_graph_is_resumed_after_a_restart(url: str, caplog: pytest.LogCaptureFixture):
     async with opened(url) as checkpoints:
         await talking(await checkpoints.saver()).ainvoke({"fact": Fact("why"), "said": [-0.0]}, at())
     async with opened(url) as checkpoints:
@@ -299,7 +299,7 @@ def told(value: Any) -> Any:
 
 
 @everywhere
-async def test_single_values_come_back_as_they_were(url: str):
+async def test_single_values_are_loaded_as_stored(url: str):
     async with opened(url) as checkpoints:
         saver = await checkpoints.saver()
         await keep(saver, {f"value{number}": value for number, value in enumerate(ODD)})
@@ -312,7 +312,7 @@ async def test_single_values_come_back_as_they_were(url: str):
 @pytest.mark.parametrize(
     "value", ["\ud800", ["a", "\udfff"], object(), Path("x"), float], ids=["half", "halves", "object", "path", "class"]
 )
-async def test_what_cannot_be_kept_is_refused_and_what_was_kept_stays(url: str, value: Any):
+async def test_an_unstorable_value_is_rejected_and_the_stored_state_is_unchanged(url: str, value: Any):
     async with opened(url) as checkpoints:
         saver = await checkpoints.saver()
         config = await keep(saver, {"a": "first"})
@@ -330,7 +330,7 @@ async def test_what_cannot_be_kept_is_refused_and_what_was_kept_stays(url: str, 
 
 
 @everywhere
-async def test_a_thread_that_no_store_can_name_is_refused(url: str):
+async def test_an_invalid_thread_id_is_rejected(url: str):
     async with opened(url) as checkpoints:
         saver = await checkpoints.saver()
         nameless: Any = {"configurable": {}}
@@ -340,7 +340,7 @@ async def test_a_thread_that_no_store_can_name_is_refused(url: str):
 
 
 @everywhere
-async def test_checkpoints_are_filtered_by_names_and_nothing_else(url: str):
+async def test_filter_keys_must_be_identifiers(url: str):
     async with opened(url) as checkpoints:
         saver = await checkpoints.saver()
         await keep(saver, {"a": 1}, colour="red")
@@ -352,7 +352,7 @@ async def test_checkpoints_are_filtered_by_names_and_nothing_else(url: str):
 
 
 @everywhere
-async def test_whoever_lists_may_read_and_write_meanwhile_and_stop_anywhere(url: str):
+async def test_a_listing_does_not_block_other_calls(url: str):
     async with opened(url) as checkpoints:
         saver = await checkpoints.saver()
         for number in range(3):
@@ -365,7 +365,7 @@ async def test_whoever_lists_may_read_and_write_meanwhile_and_stop_anywhere(url:
             assert await kept(saver) == {"a": 2}
 
 
-async def test_a_call_that_does_not_wait_is_refused(path: Path):
+async def test_synchronous_calls_are_not_supported(path: Path):
     async with opened(path) as checkpoints:
         saver: Any = await checkpoints.saver()
         for call in (
@@ -379,7 +379,7 @@ async def test_a_call_that_does_not_wait_is_refused(path: Path):
                 call()
 
 
-async def test_langgraph_does_not_widen_the_list_of_classes(path: Path, caplog: pytest.LogCaptureFixture):
+async def test_langgraph_cannot_extend_the_list_of_classes(path: Path, caplog: pytest.LogCaptureFixture):
     async with opened(path) as checkpoints:
         saver = await checkpoints.saver()
         assert saver.with_allowlist({("os", "system")}) is saver
@@ -387,7 +387,7 @@ async def test_langgraph_does_not_widen_the_list_of_classes(path: Path, caplog: 
 
 
 @everywhere
-async def test_it_is_opened_once_however_many_ask(url: str):
+async def test_concurrent_callers_open_the_store_once(url: str):
     async with opened(url) as checkpoints:
         savers = await asyncio.gather(*(checkpoints.saver() for _ in range(10)))
         assert len(set(map(id, savers))) == 1
@@ -396,7 +396,7 @@ async def test_it_is_opened_once_however_many_ask(url: str):
         assert [await kept(savers[0], str(number)) for number in range(20)] == [{"a": number} for number in range(20)]
 
 
-async def test_memory_is_there_for_as_long_as_its_owner():
+async def test_checkpoints_in_memory_live_as_long_as_their_owner():
     async with opened("memory:") as checkpoints:
         await keep(await checkpoints.saver(), {"a": 1})
         await checkpoints.aclose()
@@ -405,7 +405,7 @@ async def test_memory_is_there_for_as_long_as_its_owner():
         assert await kept(await checkpoints.saver()) is None
 
 
-def test_it_serves_one_event_loop_after_the_other_and_leaves_nothing_behind(url: str):
+def test_the_store_serves_several_event_loops_and_leaves_nothing_open(url: str):
     before = set(threading.enumerate())
     checkpoints = open_checkpoints(url, path=Path("unused"), types=TYPES)
 
@@ -423,7 +423,7 @@ def test_it_serves_one_event_loop_after_the_other_and_leaves_nothing_behind(url:
     asyncio.run(eventually(lambda: set(threading.enumerate()) <= before))
 
 
-async def test_it_is_opened_anew_after_it_was_closed(url: str):
+async def test_a_closed_store_is_opened_again(url: str):
     async with opened(url) as checkpoints:
         saver = await checkpoints.saver()
         await keep(saver, {"a": 1})
@@ -432,7 +432,7 @@ async def test_it_is_opened_anew_after_it_was_closed(url: str):
         assert await kept(await checkpoints.saver()) == {"a": 1}
 
 
-def test_a_process_that_forgets_to_close_it_ends_all_the_same(url: str):
+def test_a_process_ends_without_aclose(url: str):
     code = """if True:
         import asyncio, sys
         from pathlib import Path
@@ -499,7 +499,7 @@ async def collected(saver: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("table", [("checkpoints", "checkpoint"), ("writes", "value")])
-async def test_a_changed_row_of_a_file_is_corrupt_and_runs_nothing(path: Path, tmp_path: Path, table: tuple[str, str]):
+async def test_a_changed_row_of_a_file_is_corrupt_and_executes_no_code(path: Path, tmp_path: Path, table: tuple[str, str]):
     name, column = table
     async with opened(path) as checkpoints:
         saver = await checkpoints.saver()
@@ -514,7 +514,9 @@ async def test_a_changed_row_of_a_file_is_corrupt_and_runs_nothing(path: Path, t
 
 
 @pytest.mark.parametrize("table", ["checkpoint_blobs", "checkpoint_writes"])
-async def test_a_changed_row_of_a_server_is_corrupt_and_runs_nothing(postgres: PostgresServer, database: str, tmp_path: Path, table: str):
+async def test_a_changed_row_of_a_server_is_corrupt_and_executes_no_code(
+    postgres: PostgresServer, database: str, tmp_path: Path, table: str
+):
     async with opened(postgres.database(database)) as checkpoints:
         saver = await checkpoints.saver()
         await written(saver)
@@ -597,7 +599,7 @@ async def test_a_checkpoint_of_another_shape_is_corrupt_on_a_server(postgres: Po
                 await is_corrupt(saver)
 
 
-async def test_a_version_that_is_none_is_corrupt(path: Path):
+async def test_an_invalid_channel_version_is_corrupt(path: Path):
     async with opened(path) as checkpoints:
         saver = await checkpoints.saver()
         for version in ("one", "", [1]):
@@ -607,7 +609,7 @@ async def test_a_version_that_is_none_is_corrupt(path: Path):
 
 @given(st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_bytes_flipped_in_a_file_are_corrupt_or_found_to_be_harmless(tmp_path: Path, data: st.DataObject):
+def test_flipped_bytes_in_a_file_are_corrupt_or_harmless(tmp_path: Path, data: st.DataObject):
     """Hold the file to what it says of itself, wherever a byte of a row was flipped."""
     place = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
 
@@ -636,7 +638,7 @@ def test_bytes_flipped_in_a_file_are_corrupt_or_found_to_be_harmless(tmp_path: P
 # Files
 
 
-async def test_what_was_acknowledged_is_on_the_disk(path: Path):
+async def test_acknowledged_checkpoints_are_on_disk(path: Path):
     async with opened(path) as checkpoints:
         saver: Any = await checkpoints.saver()
         for pragma, value in (("journal_mode", "wal"), ("synchronous", 2), ("busy_timeout", 30_000)):
@@ -645,7 +647,7 @@ async def test_what_was_acknowledged_is_on_the_disk(path: Path):
         assert not saver._inner.conn.in_transaction
 
 
-async def test_a_full_disk_is_said_to_be_full_and_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_full_disk_is_reported_and_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
     async with opened(path) as checkpoints:
         saver = await checkpoints.saver()
         config = await keep(saver, {"a": "before"})
@@ -672,7 +674,7 @@ async def test_a_full_disk_is_said_to_be_full_and_loses_nothing(path: Path, monk
         assert await kept(saver) == {"a": "x" * 60_000}
 
 
-async def test_a_full_disk_is_said_to_be_full_where_a_session_is_to_be_held(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_full_disk_is_reported_when_a_lock_is_acquired(path: Path, monkeypatch: pytest.MonkeyPatch):
     def full(*_: Any) -> int:
         raise OSError(28, "No space left on device")
 
@@ -688,7 +690,7 @@ async def test_a_full_disk_is_said_to_be_full_where_a_session_is_to_be_held(path
             pass
 
 
-async def test_a_folder_that_is_read_only_is_unavailable_until_it_is_not():
+async def test_a_read_only_folder_is_unavailable_until_it_is_writable():
     with owned_by_nobody() as folder:
         folder.chmod(0o500)
         async with opened(folder / "x" / "checkpoints.db") as checkpoints:
@@ -702,7 +704,7 @@ async def test_a_folder_that_is_read_only_is_unavailable_until_it_is_not():
                 await keep(await checkpoints.saver(), {"a": 1})
 
 
-async def test_a_file_that_is_read_only_is_unavailable():
+async def test_a_read_only_file_is_unavailable():
     with owned_by_nobody() as folder:
         async with opened(folder / "checkpoints.db") as checkpoints:
             await keep(await checkpoints.saver(), {"a": 1})
@@ -712,7 +714,7 @@ async def test_a_file_that_is_read_only_is_unavailable():
                 await checkpoints.saver()
 
 
-async def test_a_folder_in_the_place_of_the_file_is_unavailable(path: Path):
+async def test_a_folder_with_the_name_of_the_file_is_unavailable(path: Path):
     path.mkdir(parents=True)
     async with opened(path) as checkpoints:
         with pytest.raises(StoreUnavailable):
@@ -722,7 +724,7 @@ async def test_a_folder_in_the_place_of_the_file_is_unavailable(path: Path):
 @pytest.mark.parametrize(
     "content", [b"this is not a database, but it is long enough to be one" * 100, b"SQLite format 3\0" + b"\xff" * 5000]
 )
-async def test_a_file_that_is_no_database_is_corrupt_and_is_left_as_it_is(path: Path, content: bytes):
+async def test_a_file_that_is_not_a_database_is_corrupt_and_not_changed(path: Path, content: bytes):
     path.parent.mkdir()
     path.write_bytes(content)
     async with opened(path) as checkpoints:
@@ -732,7 +734,7 @@ async def test_a_file_that_is_no_database_is_corrupt_and_is_left_as_it_is(path: 
     assert path.read_bytes() == content
 
 
-async def test_a_file_that_was_damaged_and_is_put_back_is_read_again(path: Path):
+async def test_a_restored_file_is_read_again(path: Path):
     async with opened(path) as checkpoints:
         await keep(await checkpoints.saver(), {"a": "x" * 20_000})
     good = path.read_bytes()
@@ -745,7 +747,7 @@ async def test_a_file_that_was_damaged_and_is_put_back_is_read_again(path: Path)
         assert await kept(saver) == {"a": "x" * 20_000}
 
 
-async def test_tables_of_somebody_else_are_corrupt(path: Path):
+async def test_tables_of_another_schema_are_corrupt(path: Path):
     path.parent.mkdir()
     with somebody_else(path, "CREATE TABLE checkpoints (a)", "CREATE TABLE writes (a)"):
         pass
@@ -757,7 +759,7 @@ async def test_tables_of_somebody_else_are_corrupt(path: Path):
             await keep(saver, {"a": 1})
 
 
-async def test_a_file_that_was_deleted_is_made_anew(path: Path):
+async def test_a_deleted_file_is_created_again(path: Path):
     async with opened(path) as checkpoints:
         saver = await checkpoints.saver()
         await keep(saver, {"a": 1})
@@ -769,7 +771,7 @@ async def test_a_file_that_was_deleted_is_made_anew(path: Path):
         assert await kept(await checkpoints.saver()) == {"a": 2}
 
 
-async def test_a_write_that_is_cancelled_is_brought_to_its_end_and_holds_nobody_up(path: Path):
+async def test_a_cancelled_write_completes_and_blocks_no_other(path: Path):
     async with opened(path) as checkpoints:
         saver: Any = await checkpoints.saver()
         with somebody_else(path, "BEGIN IMMEDIATE") as other:
@@ -787,7 +789,7 @@ async def test_a_write_that_is_cancelled_is_brought_to_its_end_and_holds_nobody_
         assert await kept(saver) == {"a": 1}
 
 
-async def test_a_write_between_whose_statements_somebody_cancels_leaves_no_transaction_open(path: Path):
+async def test_cancelling_between_statements_leaves_no_open_transaction(path: Path):
     async with opened(path) as checkpoints:
         saver: Any = await checkpoints.saver()
         await keep(saver, {"a": 0})
@@ -802,7 +804,7 @@ async def test_a_write_between_whose_statements_somebody_cancels_leaves_no_trans
                 pass
 
 
-def test_an_event_loop_that_ends_in_the_middle_of_a_write_leaves_the_file_to_the_next(path: Path):
+def test_an_event_loop_that_ends_during_a_write_releases_the_file(path: Path):
     checkpoints = open_checkpoints(None, path=path, types=())
 
     async def end_early() -> asyncio.Task[Any]:
@@ -826,7 +828,7 @@ def test_an_event_loop_that_ends_in_the_middle_of_a_write_leaves_the_file_to_the
     asyncio.run(asyncio.wait_for(go_on(), 20))
 
 
-async def test_a_file_that_stays_locked_is_unavailable(path: Path):
+async def test_a_locked_file_is_unavailable_after_the_timeout(path: Path):
     async with opened(path, timeout_s=0.2) as checkpoints:
         saver = await checkpoints.saver()
         await keep(saver, {"a": 1})
@@ -837,7 +839,7 @@ async def test_a_file_that_stays_locked_is_unavailable(path: Path):
         await keep(saver, {"a": 2})
 
 
-async def test_whoever_meets_others_who_set_up_the_same_file_tries_again(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_concurrent_setup_of_the_file_is_retried(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """One in two hundred is refused by SQLite at once where twelve do it: here everybody is, the first time."""
     with somebody_else(tmp_path / "other.db", "BEGIN EXCLUSIVE"), pytest.raises(sqlite3.OperationalError) as locked:  # noqa: SIM117
         with somebody_else(tmp_path / "other.db", "BEGIN EXCLUSIVE"):
@@ -875,7 +877,7 @@ SETTING_UP = """if True:
 """
 
 
-def test_several_processes_may_set_it_up_at_once(postgres: PostgresServer, tmp_path: Path):
+def test_several_processes_can_set_up_a_store_concurrently(postgres: PostgresServer, tmp_path: Path):
     processes = [
         subprocess.Popen(
             [sys.executable, "-W", "error", "-c", SETTING_UP, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -901,7 +903,7 @@ def test_several_processes_may_set_it_up_at_once(postgres: PostgresServer, tmp_p
 # Servers
 
 
-async def test_a_server_that_was_stopped_is_unavailable_at_once_and_serves_again_when_it_is_back(
+async def test_a_stopped_server_is_unavailable_at_once_until_it_runs_again(
     postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
 ):
     async with opened(postgres.database(database)) as checkpoints:
@@ -932,7 +934,7 @@ async def test_a_server_that_was_stopped_is_unavailable_at_once_and_serves_again
     assert caplog.records == []  # the error says it
 
 
-async def test_a_server_that_does_not_answer_is_unavailable_after_the_timeout(postgres: PostgresServer, database: str):
+async def test_a_silent_server_is_unavailable_after_the_timeout(postgres: PostgresServer, database: str):
     async with opened(postgres.database(database), timeout_s=2) as checkpoints:
         saver = await checkpoints.saver()
         with psycopg.connect(postgres.database(database)) as connection:
@@ -945,7 +947,9 @@ async def test_a_server_that_does_not_answer_is_unavailable_after_the_timeout(po
 @pytest.mark.parametrize(
     ("code", "error"), [("53100", StoreFull), ("53200", StoreFull), ("57014", StoreUnavailable), ("XX001", StoreCorrupt)]
 )
-async def test_what_a_server_refuses_is_told_by_its_kind(postgres: PostgresServer, database: str, code: str, error: type[StoreError]):
+async def test_errors_of_the_server_are_translated_by_their_sqlstate(
+    postgres: PostgresServer, database: str, code: str, error: type[StoreError]
+):
     async with opened(postgres.database(database)) as checkpoints:
         saver = await checkpoints.saver()
         await keep(saver, {"a": [1]})
@@ -960,7 +964,7 @@ async def test_what_a_server_refuses_is_told_by_its_kind(postgres: PostgresServe
         assert blobs == 1  # all of a checkpoint or nothing of it
 
 
-async def test_tables_that_were_dropped_are_made_anew(postgres: PostgresServer, database: str):
+async def test_dropped_tables_are_created_again(postgres: PostgresServer, database: str):
     async with opened(postgres.database(database)) as checkpoints:
         saver = await checkpoints.saver()
         for table in ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations"):
@@ -984,7 +988,7 @@ async def test_threads_are_pruned(postgres: PostgresServer, database: str):
 
 
 @everywhere
-async def test_one_at_a_time_holds_a_session_and_each_gets_their_turn(url: str):
+async def test_one_task_at_a_time_holds_a_session_in_order_of_arrival(url: str):
     held: list[int] = []
     most = 0
     async with opened(url) as checkpoints:
@@ -1002,7 +1006,7 @@ async def test_one_at_a_time_holds_a_session_and_each_gets_their_turn(url: str):
 
 
 @everywhere
-async def test_a_session_that_is_held_is_busy_after_the_timeout_and_others_are_free(url: str):
+async def test_a_held_session_is_busy_after_the_timeout_and_others_are_free(url: str):
     async with opened(url, timeout_s=1) as checkpoints:
         async with checkpoints.exclusive("ada"):
             begun = time.monotonic()
@@ -1016,7 +1020,7 @@ async def test_a_session_that_is_held_is_busy_after_the_timeout_and_others_are_f
             pass
 
 
-async def test_two_who_opened_the_same_store_exclude_each_other(url: str):
+async def test_two_stores_of_the_same_url_exclude_each_other(url: str):
     async with opened(url) as one, opened(url, timeout_s=1) as other:
         async with one.exclusive("ada"):
             with pytest.raises(SessionBusy):
@@ -1026,7 +1030,7 @@ async def test_two_who_opened_the_same_store_exclude_each_other(url: str):
 
 
 @everywhere
-async def test_a_session_is_let_go_of_however_its_turn_ends(url: str):
+async def test_a_session_is_released_however_its_turn_ends(url: str):
     async with opened(url, timeout_s=5) as checkpoints:
         with pytest.raises(KeyError):
             async with checkpoints.exclusive("ada"):
@@ -1046,7 +1050,7 @@ async def test_a_session_is_let_go_of_however_its_turn_ends(url: str):
                 pass
 
 
-async def test_whoever_stops_waiting_at_any_moment_leaves_no_lock_behind(url: str):
+async def test_a_cancelled_waiter_leaves_no_lock(url: str):
     async with opened(url) as waiting, opened(url, timeout_s=10) as other:
         async with waiting.exclusive("grace"):
             pass
@@ -1104,7 +1108,7 @@ def holding(url: str) -> Generator[subprocess.Popen[str]]:
         process.communicate()
 
 
-async def test_another_process_that_is_killed_lets_go_at_once(url: str):
+async def test_a_killed_process_releases_its_lock(url: str):
     with holding(url) as process:
         async with opened(url, timeout_s=1) as checkpoints:
             with pytest.raises(SessionBusy):
@@ -1119,7 +1123,7 @@ async def test_another_process_that_is_killed_lets_go_at_once(url: str):
             assert time.monotonic() - begun < 10
 
 
-async def test_another_process_that_has_had_its_turn_lets_go(url: str):
+async def test_a_process_releases_its_lock_after_its_turn(url: str):
     with holding(url) as process:
         async with opened(url, timeout_s=30) as checkpoints:
             waiting = asyncio.create_task(checkpoints.exclusive("ada").__aenter__())
@@ -1131,7 +1135,7 @@ async def test_another_process_that_has_had_its_turn_lets_go(url: str):
             await waiting
 
 
-async def test_of_sessions_that_nobody_holds_no_file_is_left(path: Path):
+async def test_released_locks_leave_no_files(path: Path):
     folder = path.with_name("checkpoints.db.locks")
     async with opened(path) as checkpoints:
         for number in range(20):
@@ -1141,7 +1145,7 @@ async def test_of_sessions_that_nobody_holds_no_file_is_left(path: Path):
         (folder / "left-by-somebody").touch()
 
 
-async def test_a_lock_whose_file_is_taken_away_meanwhile_is_tried_anew(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_lock_whose_file_was_deleted_is_acquired_again(path: Path, monkeypatch: pytest.MonkeyPatch):
     """Two who wait for one file must not both have it: the one that is gone is worth nothing."""
     async with opened(path) as one, opened(path, timeout_s=0.2) as other:
         async with one.exclusive("ada"):
@@ -1163,7 +1167,7 @@ async def test_a_lock_whose_file_is_taken_away_meanwhile_is_tried_anew(path: Pat
                     await other.exclusive("ada").__aenter__()
 
 
-async def test_a_connection_whose_locks_were_lost_is_made_anew(postgres: PostgresServer, database: str):
+async def test_a_lost_lock_connection_is_replaced(postgres: PostgresServer, database: str):
     url = postgres.database(database)
     async with opened(url) as checkpoints, opened(url) as other:
         ending = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608 - the test's own
@@ -1178,7 +1182,7 @@ async def test_a_connection_whose_locks_were_lost_is_made_anew(postgres: Postgre
             assert await kept(await checkpoints.saver()) is None
 
 
-async def test_many_sessions_are_held_by_one_connection(postgres: PostgresServer, database: str):
+async def test_one_connection_holds_the_locks_of_many_sessions(postgres: PostgresServer, database: str):
     async with opened(postgres.database(database)) as checkpoints:
         both = asyncio.Barrier(51)
 

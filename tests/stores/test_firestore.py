@@ -189,7 +189,7 @@ async def count(raw: AsyncClient, *, tenant: str = "default") -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("real")
-async def test_a_value_that_no_document_could_hold_is_kept_whole(project: str, watched: Watched, raw: AsyncClient):
+async def test_a_value_larger_than_a_document_is_stored_in_chunks(project: str, watched: Watched, raw: AsyncClient):
     saver, value = FirestoreCheckpointer(project=project, client=watched), LARGE * REAL
     where = await put(saver, config(), value=value)
     await saver.aput_writes(where, [("other", value[1:])], "task")
@@ -201,13 +201,13 @@ async def test_a_value_that_no_document_could_hold_is_kept_whole(project: str, w
 
 @pytest.mark.parametrize("size", [0, 1, INLINE_BYTES - 100, INLINE_BYTES, CHUNK_BYTES - 100, CHUNK_BYTES, 2 * CHUNK_BYTES])
 @pytest.mark.usefixtures("real")
-async def test_values_of_every_size_come_back(saver: FirestoreCheckpointer, size: int):
+async def test_values_of_every_size_are_loaded_as_stored(saver: FirestoreCheckpointer, size: int):
     await put(saver, config(), value=b"x" * size)
     assert await values(saver, config()) == {"value": b"x" * size}
 
 
 @pytest.mark.usefixtures("real")
-async def test_what_one_commit_cannot_hold_takes_several_and_the_owner_comes_last(project: str, watched: Watched):
+async def test_a_value_larger_than_a_commit_takes_several_and_the_owner_is_last(project: str, watched: Watched):
     saver, value = FirestoreCheckpointer(project=project, client=watched), HUGE * REAL
     where = await put(saver, config(), value=value)
     assert [name for commit in watched.commits for name in commit][:-1] == ["chunks"] * 24
@@ -245,7 +245,7 @@ TAMPERED: dict[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
 
 @pytest.mark.parametrize("number", [0, -1])
 @pytest.mark.parametrize("how", TAMPERED)
-async def test_a_chunk_that_is_not_as_it_was_is_noticed_and_left(saver: FirestoreCheckpointer, raw: AsyncClient, how: str, number: int):
+async def test_a_changed_chunk_is_detected_and_not_changed(saver: FirestoreCheckpointer, raw: AsyncClient, how: str, number: int):
     where = await put(saver, config(), value=LARGE)
     name, chunk = sorted((await documents(raw, "chunks")).items())[number]
     tampered = TAMPERED[how](chunk)
@@ -264,7 +264,7 @@ async def raw_delete(raw: AsyncClient, reference: Any) -> None:
     await batch.commit()
 
 
-async def test_a_chunk_of_writes_that_is_missing_is_noticed(saver: FirestoreCheckpointer, raw: AsyncClient):
+async def test_a_missing_chunk_of_writes_is_detected(saver: FirestoreCheckpointer, raw: AsyncClient):
     where = await put(saver, config(), value=1)
     await saver.aput_writes(where, [("value", LARGE)], "task")
     await raw_delete(raw, collection(raw, "chunks").document(min(await documents(raw, "chunks"))))
@@ -286,7 +286,7 @@ DAMAGED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("field", DAMAGED)
-async def test_a_document_that_is_not_ours_is_noticed_and_left(saver: FirestoreCheckpointer, raw: AsyncClient, field: str):
+async def test_a_document_with_foreign_fields_is_detected_and_not_changed(saver: FirestoreCheckpointer, raw: AsyncClient, field: str):
     where = await put(saver, config(), value=1)
     ((name, fields),) = (await documents(raw, "checkpoints")).items()
     await collection(raw, "checkpoints").document(name).set({**fields, field: DAMAGED[field]})
@@ -302,7 +302,7 @@ async def test_a_document_that_is_not_ours_is_noticed_and_left(saver: FirestoreC
     ("part", "value"),
     [("size", 3), ("sha256", "0" * 64), ("chunks", -1), ("chunks", 99_999), ("chunks", 10**15), ("chunks", 7)],
 )
-async def test_a_payload_that_is_not_what_its_document_says_is_noticed(
+async def test_a_payload_that_differs_from_its_description_is_detected(
     saver: FirestoreCheckpointer, raw: AsyncClient, part: str, value: object
 ):
     await put(saver, config(), value=1)
@@ -313,7 +313,7 @@ async def test_a_payload_that_is_not_what_its_document_says_is_noticed(
         await saver.aget_tuple(config())
 
 
-async def test_a_checkpoint_under_the_name_of_another_is_noticed(saver: FirestoreCheckpointer, raw: AsyncClient):
+async def test_a_checkpoint_under_another_name_is_detected(saver: FirestoreCheckpointer, raw: AsyncClient):
     one, other = await put(saver, config(), "1", value=1), await put(saver, config(), "2", value=2)
     stored = await documents(raw, "checkpoints")
     one_name, other_name = CheckpointPath("a", "", "1").name, CheckpointPath("a", "", "2").name
@@ -328,7 +328,7 @@ async def test_a_checkpoint_under_the_name_of_another_is_noticed(saver: Firestor
 
 
 @pytest.mark.parametrize("said", [b"", b"{}", b"[]\nx", b"[[0]]\n", b'[[0,"c","","interlock1",9]]\nx', b'["x"]\n', b"\xff\n", b"5\n"])
-async def test_writes_that_are_not_ours_are_noticed(saver: FirestoreCheckpointer, raw: AsyncClient, said: bytes):
+async def test_damaged_writes_are_detected(saver: FirestoreCheckpointer, raw: AsyncClient, said: bytes):
     where = await put(saver, config(), value=1)
     await saver.aput_writes(where, [("value", 1)], "task")
     ((name, fields),) = (await documents(raw, "writes")).items()
@@ -344,7 +344,7 @@ def payload(data: bytes) -> dict[str, Any]:
     return {"type": "writes", "size": len(data), "sha256": sha256(data).hexdigest(), "chunks": 0, "data": data}
 
 
-async def test_what_a_serializer_of_somebody_elses_raises_is_in_our_terms(project: str):
+async def test_errors_of_another_serializer_are_translated(project: str):
     class Broken:
         def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
             if obj == "bad":
@@ -363,7 +363,7 @@ async def test_what_a_serializer_of_somebody_elses_raises_is_in_our_terms(projec
     await saver.aclose()
 
 
-async def test_by_default_nothing_but_plain_data_is_kept_and_nothing_of_langgraphs_own_serializer_is_read(project: str):
+async def test_the_default_serializer_accepts_plain_data_only(project: str):
     theirs = FirestoreCheckpointer(project=project, serde=JsonPlusSerializer())
     ours = FirestoreCheckpointer(project=project)
     with pytest.raises(StateUnstorable):
@@ -379,7 +379,7 @@ async def test_by_default_nothing_but_plain_data_is_kept_and_nothing_of_langgrap
 
 
 @pytest.mark.parametrize("dies_at", [1, 2, 3, 4])
-async def test_whoever_dies_while_a_checkpoint_is_written_leaves_the_one_before(
+async def test_a_crash_while_writing_leaves_the_previous_checkpoint(
     project: str, saver: FirestoreCheckpointer, watched: Watched, raw: AsyncClient, dies_at: int
 ):
     before = await put(saver, config(), "1", value="before")
@@ -399,7 +399,7 @@ async def test_whoever_dies_while_a_checkpoint_is_written_leaves_the_one_before(
 
 
 @pytest.mark.parametrize("dies_at", [1, 2, 3, 4])
-async def test_whoever_dies_while_a_checkpoint_is_replaced_leaves_the_old_one(
+async def test_a_crash_while_replacing_leaves_the_old_checkpoint(
     project: str, saver: FirestoreCheckpointer, watched: Watched, dies_at: int
 ):
     await put(saver, config(), "1", value=LARGE)
@@ -411,7 +411,7 @@ async def test_whoever_dies_while_a_checkpoint_is_replaced_leaves_the_old_one(
 
 
 @pytest.mark.parametrize("dies_at", [1, 2, 3, 4])
-async def test_the_writes_of_a_task_are_all_there_or_none(project: str, saver: FirestoreCheckpointer, watched: Watched, dies_at: int):
+async def test_the_writes_of_a_task_are_stored_atomically(project: str, saver: FirestoreCheckpointer, watched: Watched, dies_at: int):
     where = await put(saver, config(), value=1)
     dying = FirestoreCheckpointer(project=project, client=watched)
     watched.dies_at = dies_at
@@ -425,7 +425,7 @@ async def test_the_writes_of_a_task_are_all_there_or_none(project: str, saver: F
     assert watched.commits[-1] == ["writes", "writes"]
 
 
-async def test_whoever_dies_while_a_thread_is_deleted_leaves_an_earlier_state_that_can_be_read(
+async def test_a_crash_while_deleting_leaves_an_earlier_readable_state(
     project: str, saver: FirestoreCheckpointer, watched: Watched, raw: AsyncClient
 ):
     for number in range(40):
@@ -445,7 +445,7 @@ async def test_whoever_dies_while_a_thread_is_deleted_leaves_an_earlier_state_th
     assert await count(raw) == {"checkpoints": 0, "writes": 0, "chunks": 0}
 
 
-async def test_a_checkpoint_that_is_deleted_while_it_is_read_is_gone_and_not_corrupt(project: str, saver: FirestoreCheckpointer):
+async def test_a_checkpoint_deleted_while_it_is_read_is_not_corrupt(project: str, saver: FirestoreCheckpointer):
     await put(saver, config(), "1", value=LARGE)
 
     class Late(AsyncClient):
@@ -480,7 +480,7 @@ async def test_a_checkpoint_that_is_deleted_while_it_is_read_is_gone_and_not_cor
 ODD = ["", ".", "..", "__x__", "a/b", "a:b|c:d", "|", "%2F", "/", "x" * 5000, "\0", "é\U0001f600", "a.b", " "]
 
 
-async def test_any_text_names_a_thread_a_namespace_and_a_checkpoint_of_its_own(saver: FirestoreCheckpointer):
+async def test_any_text_is_a_unique_name_of_a_thread_namespace_or_checkpoint(saver: FirestoreCheckpointer):
     places = (
         [(thread, "", "1") for thread in ODD]
         + [("t", ns, "1") for ns in ODD]
@@ -500,7 +500,7 @@ async def test_any_text_names_a_thread_a_namespace_and_a_checkpoint_of_its_own(s
     assert len(await listed(saver, None)) == len(places) - 1
 
 
-async def test_checkpoints_are_in_the_order_of_their_ids_whatever_they_look_like(saver: FirestoreCheckpointer):
+async def test_checkpoints_are_sorted_by_id(saver: FirestoreCheckpointer):
     ids = ["a-b", "a.b", "a/b", "a:b", "a%3Ab", "a", "A", "a~", "é"]
     for own_id in ids:
         await put(saver, config(), own_id, value=own_id)
@@ -513,7 +513,7 @@ async def test_checkpoints_are_in_the_order_of_their_ids_whatever_they_look_like
     ("where", "own_id"),
     [(config("\ud800"), "1"), (config("x" * 70_000), "1"), (config(ns="\udfff"), "1"), (config(), "\ud800"), (config(), "x" * 257)],
 )
-async def test_what_cannot_be_a_name_is_refused_and_never_found(saver: FirestoreCheckpointer, where: Any, own_id: str):
+async def test_an_invalid_name_is_rejected_and_never_found(saver: FirestoreCheckpointer, where: Any, own_id: str):
     with pytest.raises(StateUnstorable):
         await put(saver, where, own_id, value=1)
     where["configurable"]["checkpoint_id"] = own_id
@@ -536,12 +536,12 @@ def legal(name: str) -> bool:
 
 
 @given(texts, texts, texts, texts)
-def test_every_name_is_legal(thread: str, ns: str, own_id: str, task: str):
+def test_every_document_name_is_legal(thread: str, ns: str, own_id: str, task: str):
     assert legal(f"{write_name(CheckpointPath(thread, ns, own_id[:64]), task, 'writes')}.{'0' * 64}.00000")
 
 
 @given(st.tuples(texts, texts, texts), st.tuples(texts, texts, texts))
-def test_no_two_checkpoints_have_one_name(one: tuple[str, str, str], other: tuple[str, str, str]):
+def test_document_names_of_checkpoints_are_unique(one: tuple[str, str, str], other: tuple[str, str, str]):
     assert (CheckpointPath(*one).name == CheckpointPath(*other).name) == (one == other)
     assert (CheckpointPath(*one).key == CheckpointPath(*other).key) == (one == other)
     for name in ("writes", "-1"):
@@ -549,19 +549,19 @@ def test_no_two_checkpoints_have_one_name(one: tuple[str, str, str], other: tupl
 
 
 @given(texts.filter(bool), texts.filter(bool))
-def test_no_two_tenants_have_one_name_and_each_is_legal(one: str, other: str):
+def test_document_names_of_tenants_are_unique_and_legal(one: str, other: str):
     if max(len(one), len(other)) <= 100:
         assert legal(tenant_name(one))
         assert (tenant_name(one) == tenant_name(other)) == (one == other)
 
 
 @given(st.lists(st.builds(Write, st.integers(-4, 1000), st.text(), st.text(), st.text(), st.binary(max_size=50))))
-def test_writes_in_one_payload_come_back(writes: list[Write]):
+def test_packed_writes_are_unpacked(writes: list[Write]):
     assert unpacked(packed(writes), owner="x") == writes
 
 
 @pytest.mark.parametrize("settings", [{"project": ""}, {"project": "a/b"}, {"tenant": ""}, {"tenant": "x" * 401}, {"tenant": "\ud800"}])
-def test_settings_that_cannot_work_are_refused_before_anything_is_asked(settings: dict[str, Any]):
+def test_invalid_settings_are_rejected_without_a_call(settings: dict[str, Any]):
     with pytest.raises(SettingsInvalid):
         FirestoreCheckpointer(**cast("Any", {"project": "x", **settings}))
 
@@ -570,7 +570,7 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_asked(settings
 
 
 @pytest.mark.parametrize("names", [("acme", "initech"), ("a/b", "a%2Fb"), (".", ".."), ("__a__", "a")])
-async def test_a_tenant_never_sees_nor_touches_what_is_anothers(project: str, raw: AsyncClient, names: tuple[str, str]):
+async def test_tenants_are_isolated(project: str, raw: AsyncClient, names: tuple[str, str]):
     one, other = (FirestoreCheckpointer(project=project, tenant=name) for name in names)
     for number, saver in enumerate((one, other)):
         for own_id in ("1", "2"):
@@ -594,7 +594,7 @@ async def test_a_tenant_never_sees_nor_touches_what_is_anothers(project: str, ra
 # Listing
 
 
-async def test_two_hundred_checkpoints_are_listed_page_by_page_and_nothing_twice(saver: FirestoreCheckpointer):
+async def test_two_hundred_checkpoints_are_listed_in_pages(saver: FirestoreCheckpointer):
     ids = [f"{number:04}" for number in range(200)]
     for part in range(0, 200, 20):
         await asyncio.gather(
@@ -624,7 +624,7 @@ async def test_two_hundred_checkpoints_are_listed_page_by_page_and_nothing_twice
     assert with_writes == ids[::10][::-1]
 
 
-async def test_a_filter_finds_metadata_of_any_size(saver: FirestoreCheckpointer):
+async def test_metadata_of_any_size_can_be_filtered(saver: FirestoreCheckpointer):
     long = "x" * 20_000
     await put(saver, config(), "1", value=1, metadata={"long": long})
     await put(saver, config(), "2", value=1, metadata={"long": "short"})
@@ -639,7 +639,7 @@ async def test_all_namespaces_and_all_threads_are_listed_newest_first(saver: Fir
     assert await listed(saver, None) == ["4", "3", "2", "1", "0"]
 
 
-async def test_a_listing_that_nobody_reads_to_the_end_leaves_nothing_behind(saver: FirestoreCheckpointer):
+async def test_an_unfinished_listing_leaves_nothing_open(saver: FirestoreCheckpointer):
     for number in range(40):
         await put(saver, config(), f"{number:02}", value=1)
     listing = cast("AsyncGenerator[CheckpointTuple]", saver.alist(config()))
@@ -653,7 +653,7 @@ async def test_a_listing_that_nobody_reads_to_the_end_leaves_nothing_behind(save
 # Writes
 
 
-async def test_of_writes_the_first_stays_and_of_special_ones_the_last(saver: FirestoreCheckpointer):
+async def test_the_first_regular_write_and_the_last_special_write_are_kept(saver: FirestoreCheckpointer):
     where = await put(saver, config(), value=1)
     await saver.aput_writes(where, [("a", 1), (ERROR, "first")], "task")
     await saver.aput_writes(where, [("a", 2), (ERROR, "second"), ("b", 3)], "task")
@@ -662,7 +662,7 @@ async def test_of_writes_the_first_stays_and_of_special_ones_the_last(saver: Fir
     assert await pending(saver, where) == [("task", INTERRUPT, 2), ("task", ERROR, "second"), ("task", "a", 1), ("task", "b", 3)]
 
 
-async def test_writes_are_in_the_order_in_which_tasks_apply_them(saver: FirestoreCheckpointer):
+async def test_writes_are_returned_in_the_order_of_application(saver: FirestoreCheckpointer):
     where = await put(saver, config(), value=1)
     for task, path in (("c", "1"), ("a", "2"), ("b", "2"), ("z", "")):
         await saver.aput_writes(where, [("x", 0), ("y", 1)], task, path)
@@ -671,13 +671,13 @@ async def test_writes_are_in_the_order_in_which_tasks_apply_them(saver: Firestor
     assert [found.pending_writes async for found in saver.alist(config())] == [expected]
 
 
-async def test_writes_of_one_task_at_once_are_all_kept(saver: FirestoreCheckpointer):
+async def test_concurrent_writes_of_a_task_are_all_stored(saver: FirestoreCheckpointer):
     where = await put(saver, config(), value=1)
     await asyncio.gather(*(saver.aput_writes(where, [("v", n)] * (n + 1), "task") for n in reversed(range(10))))
     assert len(await pending(saver, where)) == 10
 
 
-async def test_writes_may_come_before_their_checkpoint(saver: FirestoreCheckpointer):
+async def test_writes_may_be_stored_before_their_checkpoint(saver: FirestoreCheckpointer):
     await saver.aput_writes(config(own_id="1"), [("v", 1)], "task")
     assert await saver.aget_tuple(config()) is None
     await put(saver, config(), "1", value=1)
@@ -696,7 +696,7 @@ async def filled(saver: FirestoreCheckpointer, thread: str, *, ids: str = "123",
         parent = own_id
 
 
-async def test_nothing_is_left_of_a_thread_that_is_deleted(saver: FirestoreCheckpointer, raw: AsyncClient):
+async def test_deleting_a_thread_deletes_all_its_documents(saver: FirestoreCheckpointer, raw: AsyncClient):
     await filled(saver, "b", ids="1")
     alone = await count(raw)
     assert all(alone.values())
@@ -710,7 +710,7 @@ async def test_nothing_is_left_of_a_thread_that_is_deleted(saver: FirestoreCheck
     await saver.adelete_thread("never was")
 
 
-async def test_nothing_is_left_of_runs_that_are_deleted(saver: FirestoreCheckpointer, raw: AsyncClient):
+async def test_deleting_runs_deletes_all_their_documents(saver: FirestoreCheckpointer, raw: AsyncClient):
     await filled(saver, "b", ids="1", run_id="kept")
     alone = await count(raw)
     await filled(saver, "a", ids="12", run_id="one")
@@ -720,7 +720,7 @@ async def test_nothing_is_left_of_runs_that_are_deleted(saver: FirestoreCheckpoi
     assert await listed(saver, None) == ["1"]
 
 
-async def test_of_a_thread_that_is_pruned_the_newest_is_left_and_nothing_else(saver: FirestoreCheckpointer, raw: AsyncClient):
+async def test_pruning_keeps_the_newest_checkpoint_only(saver: FirestoreCheckpointer, raw: AsyncClient):
     await filled(saver, "a", ids="3")
     alone = await count(raw)
     await filled(saver, "a", ids="12")
@@ -734,7 +734,7 @@ async def test_of_a_thread_that_is_pruned_the_newest_is_left_and_nothing_else(sa
         await saver.aprune(["a"], strategy="other")
 
 
-async def test_pruning_takes_what_the_dead_have_left_and_nothing_of_those_who_are_still_writing(
+async def test_pruning_deletes_orphans_and_spares_concurrent_writers(
     project: str, saver: FirestoreCheckpointer, watched: Watched, raw: AsyncClient
 ):
     dying = FirestoreCheckpointer(project=project, client=watched)
@@ -749,7 +749,7 @@ async def test_pruning_takes_what_the_dead_have_left_and_nothing_of_those_who_ar
     assert left == {"writes": {CheckpointPath("a", "", "9").key}, "chunks": {CheckpointPath("a", "", "9").key}}
 
 
-async def test_a_copy_is_whole_and_does_not_need_what_it_was_copied_from(saver: FirestoreCheckpointer, raw: AsyncClient):
+async def test_a_copied_thread_is_complete_and_independent(saver: FirestoreCheckpointer, raw: AsyncClient):
     await filled(saver, "a")
     await put(saver, config("a", "child:1"), "9", value="child")
     before = await count(raw)
@@ -832,7 +832,7 @@ async def fails(saver: FirestoreCheckpointer, error: type[StoreError], *, says: 
         ("FAILED_PRECONDITION", StoreError, "rejected the request \\('FailedPrecondition'\\)"),
     ],
 )
-async def test_errors_of_the_server_are_in_our_terms(
+async def test_errors_of_the_server_are_translated(
     code: str, error: type[StoreError], says: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr("interlock.stores.firestore_calls._PAUSES_S", (0.001,))
@@ -844,7 +844,7 @@ async def test_errors_of_the_server_are_in_our_terms(
     assert caplog.records == []
 
 
-async def test_a_server_that_is_away_for_a_moment_is_asked_again(monkeypatch: pytest.MonkeyPatch):
+async def test_a_transient_error_is_retried(monkeypatch: pytest.MonkeyPatch):
     passing = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED, grpc.StatusCode.INTERNAL]
     async with refusing(*passing, grpc.StatusCode.OK) as (address, asked):
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
@@ -854,7 +854,7 @@ async def test_a_server_that_is_away_for_a_moment_is_asked_again(monkeypatch: py
         await saver.aclose()
 
 
-async def test_a_server_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch):
+async def test_a_permanent_error_is_not_retried(monkeypatch: pytest.MonkeyPatch):
     async with refusing(grpc.StatusCode.PERMISSION_DENIED) as (address, asked):
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
         saver = FirestoreCheckpointer(project="acme", timeout_s=30)
@@ -864,7 +864,7 @@ async def test_a_server_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPat
         await saver.aclose()
 
 
-async def test_a_server_that_stays_away_is_not_asked_again_for_longer_than_told(monkeypatch: pytest.MonkeyPatch):
+async def test_retries_end_at_the_timeout(monkeypatch: pytest.MonkeyPatch):
     async with refusing(grpc.StatusCode.UNAVAILABLE) as (address, asked):
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
         saver = FirestoreCheckpointer(project="acme", timeout_s=0.5)
@@ -874,7 +874,7 @@ async def test_a_server_that_stays_away_is_not_asked_again_for_longer_than_told(
         await saver.aclose()
 
 
-async def test_the_server_is_not_asked_for_what_it_cannot_have(monkeypatch: pytest.MonkeyPatch):
+async def test_an_id_that_cannot_exist_is_not_queried(monkeypatch: pytest.MonkeyPatch):
     async with refusing(grpc.StatusCode.INVALID_ARGUMENT) as (address, asked):
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
         saver = FirestoreCheckpointer(project="acme", timeout_s=30)
@@ -886,7 +886,7 @@ async def test_the_server_is_not_asked_for_what_it_cannot_have(monkeypatch: pyte
         await saver.aclose()
 
 
-async def test_a_server_that_does_not_answer_is_waited_for_no_longer_than_told(monkeypatch: pytest.MonkeyPatch):
+async def test_a_silent_firestore_is_unavailable_after_the_timeout(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{silent.getsockname()[1]}")
         saver = FirestoreCheckpointer(project="acme", timeout_s=0.3)
@@ -896,7 +896,7 @@ async def test_a_server_that_does_not_answer_is_waited_for_no_longer_than_told(m
         await saver.aclose()
 
 
-async def test_a_server_that_is_not_there_is_unavailable_and_serves_when_it_is_back(monkeypatch: pytest.MonkeyPatch, project: str):
+async def test_a_missing_server_is_unavailable_until_it_runs(monkeypatch: pytest.MonkeyPatch, project: str):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"127.0.0.1:{taken.getsockname()[1]}"
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", nobody)
@@ -911,7 +911,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_serves_when_it_is_b
     await saver.aclose()
 
 
-async def test_an_emulator_that_dies_is_unavailable(monkeypatch: pytest.MonkeyPatch, project: str):
+async def test_an_emulator_that_ends_is_unavailable(monkeypatch: pytest.MonkeyPatch, project: str):
     with emulator() as address:
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
         saver = FirestoreCheckpointer(project=project, timeout_s=30)
@@ -921,7 +921,7 @@ async def test_an_emulator_that_dies_is_unavailable(monkeypatch: pytest.MonkeyPa
     await saver.aclose()
 
 
-async def test_without_credentials_it_says_how_to_get_some(monkeypatch: pytest.MonkeyPatch):
+async def test_missing_credentials_are_reported_with_a_fix(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("FIRESTORE_EMULATOR_HOST")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")
     saver = FirestoreCheckpointer(project="acme")
@@ -943,15 +943,15 @@ WAITING: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_who_cannot_wait_is_told_what_to_call(name: str):
-    with pytest.raises(NotImplementedError, match=f"use 'await a{name}"):
+def test_synchronous_methods_are_not_supported(name: str):
+    with pytest.raises(NotImplementedError, match="asynchronous"):
         getattr(FirestoreCheckpointer(project="acme"), name)(*WAITING[name])
 
 
 # Connections
 
 
-def test_event_loops_one_after_the_other_have_connections_of_their_own(project: str):
+def test_each_event_loop_has_its_own_connections(project: str):
     saver = FirestoreCheckpointer(project=project)
 
     async def turn(number: int) -> list[str]:
@@ -965,7 +965,7 @@ def test_event_loops_one_after_the_other_have_connections_of_their_own(project: 
     gc.collect()
 
 
-async def test_after_closing_it_opens_again_and_a_client_that_was_passed_in_is_not_closed(project: str, raw: AsyncClient):
+async def test_aclose_does_not_close_a_client_that_was_passed_in(project: str, raw: AsyncClient):
     saver, other = FirestoreCheckpointer(project=project), FirestoreCheckpointer(project=project, client=raw)
     for number in range(2):
         await put(saver, config(), str(number), value=1)
@@ -975,7 +975,7 @@ async def test_after_closing_it_opens_again_and_a_client_that_was_passed_in_is_n
     await saver.aclose()
 
 
-async def test_forty_threads_at_once(saver: FirestoreCheckpointer):
+async def test_forty_concurrent_threads_are_stored(saver: FirestoreCheckpointer):
     async def turns(thread: str) -> None:
         for number in range(2):
             where = await put(saver, config(thread), f"{number}", value=[thread, number])
@@ -989,7 +989,7 @@ async def test_forty_threads_at_once(saver: FirestoreCheckpointer):
         assert one.pending_writes == [("task", "value", f"thread {n}")]
 
 
-async def test_whoever_is_cancelled_leaves_the_others_alone(saver: FirestoreCheckpointer):
+async def test_a_cancelled_call_does_not_affect_others(saver: FirestoreCheckpointer):
     await put(saver, config(), "1", value=LARGE)
     reading = [asyncio.create_task(values(saver, config())) for _ in range(10)]
     await asyncio.sleep(0.01)
@@ -1000,7 +1000,7 @@ async def test_whoever_is_cancelled_leaves_the_others_alone(saver: FirestoreChec
     assert await values(saver, config()) == {"value": LARGE}
 
 
-def test_a_later_version_of_a_channel_is_greater():
+def test_channel_versions_increase():
     saver = FirestoreCheckpointer(project="acme")
     version: str | None = None
     for _ in range(100):
@@ -1034,7 +1034,7 @@ def diary(saver: FirestoreCheckpointer) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-async def test_a_graph_takes_turns_stops_to_ask_and_goes_on_in_another_process(project: str):
+async def test_an_interrupted_graph_is_resumed_in_another_process(project: str):
     thread = {"configurable": {"thread_id": "a"}}
     for turn in range(3):
         first = FirestoreCheckpointer(project=project)
@@ -1079,7 +1079,7 @@ def logbook(saver: FirestoreCheckpointer) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-async def test_pruning_keeps_what_a_channel_of_differences_is_made_up_of(saver: FirestoreCheckpointer):
+async def test_pruning_keeps_the_checkpoints_that_a_delta_channel_needs(saver: FirestoreCheckpointer):
     thread = {"configurable": {"thread_id": "a"}}
     left: list[int] = []
     for turn in range(1, 12):

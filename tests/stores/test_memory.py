@@ -77,7 +77,7 @@ def base_store_is_taken(store: BaseStore) -> StoredMemory:
     return StoredMemory(store)
 
 
-async def test_what_is_remembered_is_recalled_and_replaced_and_is_there_after_a_restart(place: Place):
+async def test_a_memory_is_recalled_replaced_and_survives_a_restart(place: Place):
     memory = place.open()
     assert await memory.recall("ada") is None
     await memory.remember("ada", "likes tea")
@@ -105,9 +105,7 @@ def running(place: Place) -> Generator[tuple[StoredMemory, asyncio.Runner]]:
 @example(told=[("a ", "1"), ("a", "2"), ("\u00e9", "3"), ("e\u0301", "4"), ("\ud83d\ude00", "5"), ("\U0001f600", "6"), ("\0", "7")])
 @example(told=[("\ud800", "1"), ("?", "2"), ("\udfff", "3"), ("ping", "4"), ("desk", "5"), ("x" * 1_000_000, "6"), ("..", "7")])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_subject_has_its_own_memory_and_any_text_comes_back_as_it_was(
-    running: tuple[StoredMemory, asyncio.Runner], told: list[tuple[str, str]]
-):
+def test_any_subject_has_its_own_entry_and_any_text_is_stored(running: tuple[StoredMemory, asyncio.Runner], told: list[tuple[str, str]]):
     memory, runner = running
 
     async def scene() -> None:
@@ -130,7 +128,7 @@ def test_any_subject_has_its_own_memory_and_any_text_comes_back_as_it_was(
     ],
     ids=["nul", "high", "low", "long", "long-in-bytes"],
 )
-async def test_what_not_every_store_can_keep_no_store_takes(place: Place, text: str, says: str):
+async def test_text_that_some_store_cannot_hold_is_rejected_by_all(place: Place, text: str, says: str):
     memory = place.open()
     await memory.remember("ada", "likes tea")
     with pytest.raises(StateUnstorable, match=says):
@@ -141,7 +139,7 @@ async def test_what_not_every_store_can_keep_no_store_takes(place: Place, text: 
     await memory.aclose()
 
 
-async def test_two_hundred_at_once_get_what_is_theirs(place: Place):
+async def test_two_hundred_concurrent_subjects_do_not_mix(place: Place):
     memory = place.open()
     await asyncio.gather(*(memory.remember(f"ada {n}", f"has {n}") for n in range(100)))
     mixed = [memory.recall(f"ada {n}") for n in range(100)] + [memory.remember(f"ada {n}", f"had {n}") for n in range(100)]
@@ -153,7 +151,7 @@ async def test_two_hundred_at_once_get_what_is_theirs(place: Place):
     await memory.aclose()
 
 
-def test_several_processes_may_set_up_and_use_one_place_at_once(places: Callable[[], Place]):
+def test_several_processes_can_set_up_and_use_one_store_concurrently(places: Callable[[], Place]):
     names = ["ada", "grace", "joan", "mary"]
     processes = [
         subprocess.Popen([sys.executable, REMEMBERING, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in names
@@ -182,7 +180,7 @@ def test_several_processes_may_set_up_and_use_one_place_at_once(places: Callable
         assert asyncio.run(recalled(place)) == {f"what {name} knows of {n}" for name in names for n in range(5)}
 
 
-def test_one_memory_serves_one_event_loop_after_another_and_leaves_nothing(place: Place):
+def test_a_memory_serves_several_event_loops_and_leaves_nothing_open(place: Place):
     memory = place.open()
     before = {thread.name for thread in threading.enumerate()}
 
@@ -202,7 +200,7 @@ def test_one_memory_serves_one_event_loop_after_another_and_leaves_nothing(place
     asyncio.run(memory.aclose())
 
 
-def test_two_event_loops_at_once_may_share_a_memory(place: Place):
+def test_two_concurrent_event_loops_can_share_a_memory(place: Place):
     memory = place.open()
     wrong: list[object] = []
 
@@ -226,7 +224,7 @@ def test_two_event_loops_at_once_may_share_a_memory(place: Place):
     "value",
     ['["likes tea"]', '"likes tea"', "1", "null", "{}", '{"text": null}', '{"text": 1}', '{"text": ["likes tea"]}'],
 )
-async def test_a_row_of_another_shape_is_corrupt_and_is_left_as_it_is(place: Place, value: str):
+async def test_a_row_of_another_shape_is_corrupt_and_not_changed(place: Place, value: str):
     memory = place.open()
     await memory.remember("ada", "likes tea")
     place.run(f"UPDATE store SET value = '{value}'")  # noqa: S608 - the test's own
@@ -240,7 +238,7 @@ async def test_a_row_of_another_shape_is_corrupt_and_is_left_as_it_is(place: Pla
     await memory.aclose()
 
 
-async def test_a_row_that_is_larger_than_what_may_be_remembered_is_corrupt(place: Place):
+async def test_a_row_over_the_size_limit_is_corrupt(place: Place):
     memory = place.open()
     await memory.remember("ada", "likes tea")
     place.run('UPDATE store SET value = \'{"text": "' + "x" * (MAX_BYTES + 1) + "\"}'")
@@ -249,7 +247,7 @@ async def test_a_row_that_is_larger_than_what_may_be_remembered_is_corrupt(place
     await memory.aclose()
 
 
-async def test_a_table_of_somebody_else_is_corrupt_and_is_left_as_it_is(place: Place):
+async def test_a_table_of_another_schema_is_corrupt_and_not_changed(place: Place):
     place.path.parent.mkdir()
     place.run("CREATE TABLE store (shelf text, goods text)")
     place.run("INSERT INTO store VALUES ('a', 'b')")
@@ -261,7 +259,7 @@ async def test_a_table_of_somebody_else_is_corrupt_and_is_left_as_it_is(place: P
     await memory.aclose()
 
 
-async def test_a_ping_is_nobodys_memory(place: Place):
+async def test_a_ping_belongs_to_no_subject(place: Place):
     memory = place.open()
     await memory.ping()
     await memory.ping()
@@ -272,14 +270,14 @@ async def test_a_ping_is_nobodys_memory(place: Place):
     await memory.aclose()
 
 
-async def test_a_row_is_found_by_the_digest_of_its_subject(place: Place):
+async def test_rows_are_stored_under_the_digest_of_the_subject(place: Place):
     memory = place.open()
     await memory.remember("ada", "likes tea")
     assert place.run("SELECT prefix, key FROM store") == [(f"desk.memory.{hashlib.sha256(b'ada').hexdigest()}", "summary")]
     await memory.aclose()
 
 
-async def test_opening_a_memory_opens_nothing(place: Place):
+async def test_opening_a_memory_opens_no_file(place: Place):
     memory = place.open()
     await memory.aclose()
     assert not place.path.parent.exists()
@@ -290,7 +288,7 @@ async def test_opening_a_memory_opens_nothing(place: Place):
 # Any other store of LangGraph
 
 
-async def test_any_store_of_langgraph_will_do():
+async def test_any_langgraph_store_can_be_used():
     store = InMemoryStore()
     memory = base_store_is_taken(store)
     await memory.ping()
@@ -319,7 +317,7 @@ class Forgetful(InMemoryStore):
         return [None for _ in ops]
 
 
-async def test_a_store_that_raises_something_of_its_own_is_a_store_that_failed():
+async def test_errors_of_other_stores_are_translated():
     memory = StoredMemory(Broken())
     for call in (lambda: memory.recall("ada"), lambda: memory.remember("ada", "likes tea"), memory.ping):
         with pytest.raises(StoreError, match=r"^The memory's store failed \(LookupError\)\.$") as caught:
@@ -327,7 +325,7 @@ async def test_a_store_that_raises_something_of_its_own_is_a_store_that_failed()
         assert type(caught.value) is StoreError
 
 
-async def test_a_store_that_keeps_nothing_is_found_out_by_a_ping():
+async def test_a_ping_detects_a_store_that_loses_rows():
     with pytest.raises(StoreError, match="did not return"):
         await StoredMemory(Forgetful()).ping()
 
@@ -349,7 +347,7 @@ async def test_a_store_that_keeps_nothing_is_found_out_by_a_ping():
         ("postgresql://ada:pw@localhost:hunter2/memory", "port that is not a number"),
     ],
 )
-def test_a_url_that_cannot_be_used_is_told_without_its_password(tmp_path: Path, url: str, says: str):
+def test_an_invalid_url_is_reported_without_its_password(tmp_path: Path, url: str, says: str):
     with pytest.raises(SettingsInvalid, match=says) as caught:
         open_memory(url, path=tmp_path / "memory.sqlite", timeout_s=1)
     assert_hidden(caught.value, "hunter2", "ter2", "hun@", "hun/")
@@ -362,7 +360,7 @@ def assert_hidden(error: InterlockError, *secrets: str) -> None:
     assert str(error).endswith((".", "'"))
 
 
-def test_without_the_extra_postgresql_is_refused_with_the_command_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_the_extra_the_install_command_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "interlock.stores.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ExtraMissing, match=r"Run: pip install 'interlock\[postgres\]'"):

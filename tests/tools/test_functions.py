@@ -41,7 +41,7 @@ def book(day: date, seats: Annotated[int, Field(ge=1, description="how many")] =
     return f"{day!r} {seats} {size.name}"
 
 
-def test_a_function_says_what_it_is_for_and_what_it_takes():
+def test_the_description_and_schema_come_from_the_function():
     tool = FunctionTool("table.book", book).tool
     assert (tool.name, tool.description) == ("table.book", "Book a table.")
     assert tool.parameters["required"] == ["day"]
@@ -52,7 +52,7 @@ def test_a_function_says_what_it_is_for_and_what_it_takes():
     assert "title" not in tool.parameters
 
 
-async def test_arguments_arrive_as_what_the_hints_say():
+async def test_arguments_are_converted_to_the_types_of_the_hints():
     tool = FunctionTool("table.book", book)
     assert await tool.run({"day": "2026-05-04", "size": "large"}) == "datetime.date(2026, 5, 4) 1 LARGE"
 
@@ -70,7 +70,7 @@ async def test_arguments_arrive_as_what_the_hints_say():
         ({"day": "\ud800"}, "not JSON data"),
     ],
 )
-async def test_arguments_that_do_not_fit_are_refused_before_the_function_runs(args: dict[str, Any], sentence: str):
+async def test_invalid_arguments_are_rejected_before_the_call(args: dict[str, Any], sentence: str):
     ran = list[str]()
 
     @functools.wraps(book)
@@ -84,7 +84,7 @@ async def test_arguments_that_do_not_fit_are_refused_before_the_function_runs(ar
     assert ran == []
 
 
-async def test_what_was_passed_is_not_quoted_back():
+async def test_errors_do_not_quote_the_arguments():
     def sign_in(pin: Annotated[int, Field(lt=10000)]) -> str:
         """Sign in."""
         return str(pin)
@@ -95,7 +95,7 @@ async def test_what_was_passed_is_not_quoted_back():
         assert str(secret) not in str(caught.value)
 
 
-async def test_numbers_that_json_does_not_have_are_refused():
+async def test_infinite_numbers_are_rejected():
     def half(amount: float) -> float:
         """Halve."""
         return amount / 2
@@ -107,7 +107,7 @@ async def test_numbers_that_json_does_not_have_are_refused():
             await tool.run({"amount": amount})
 
 
-async def test_arguments_nested_without_end_are_refused():
+async def test_arguments_that_contain_themselves_are_rejected():
     def take(data: list[Any]) -> int:
         """Take."""
         return len(data)
@@ -127,7 +127,7 @@ json_data = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["day", "seats", "size", "x", ""]) | st.text(max_size=5), json_data))
-def test_arguments_fit_or_are_a_failure_and_nothing_else(args: dict[str, Any]):
+def test_arguments_are_accepted_or_rejected_with_a_typed_error(args: dict[str, Any]):
     with suppress(ToolInputInvalid):
         asyncio.run(FunctionTool("table.book", book).run(args))
 
@@ -135,7 +135,7 @@ def test_arguments_fit_or_are_a_failure_and_nothing_else(args: dict[str, Any]):
 @pytest.mark.parametrize(
     ("text", "is_measured", "is_taken"), [("\ud800", False, False), ("a\x00b", True, True), ("x" * 10_000_000, False, True)]
 )
-async def test_a_text_that_nobody_would_type_is_taken_or_refused(text: str, is_measured: bool, is_taken: bool):  # noqa: FBT001 - pytest passes it
+async def test_any_text_is_accepted_or_rejected_with_a_typed_error(text: str, is_measured: bool, is_taken: bool):  # noqa: FBT001 - pytest passes it
     def measure(text: Annotated[str, Field(max_length=1000)]) -> int:
         """Measure a text."""
         return len(text)
@@ -152,14 +152,14 @@ async def test_a_text_that_nobody_would_type_is_taken_or_refused(text: str, is_m
             await tool.run({text: "x"})
 
 
-async def test_a_description_may_be_given_with_the_function():
+async def test_a_description_can_be_passed():
     tool = FunctionTool("table.book", book, description="Reserve a seat.").tool
     assert (tool.description, tool.parameters["required"]) == ("Reserve a seat.", ["day"])
     assert FunctionTool("it", silent, description="Say it.").tool.description == "Say it."
 
 
 @pytest.mark.parametrize("error", [ConnectionError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError])
-async def test_what_a_function_cannot_connect_to_may_be_there_later(error: type[ConnectionError]):
+async def test_a_connection_error_is_transient(error: type[ConnectionError]):
     def call() -> str:
         """Call."""
         raise error("hunter2")
@@ -178,7 +178,7 @@ async def test_what_a_function_cannot_connect_to_may_be_there_later(error: type[
         assert str(caught.value) == f"'crm.find' could not connect to a service: {error.__name__}."
 
 
-async def test_a_parameter_may_be_called_like_something_of_pydantics():
+async def test_parameters_may_have_names_that_pydantic_reserves():
     def look(schema: str, json: int, model_config: str = "c", copy: Literal["a", "b"] = "a", validate: tuple[int, ...] = ()) -> str:
         """Look."""
         return f"{schema}{json}{model_config}{copy}{validate}"
@@ -187,7 +187,7 @@ async def test_a_parameter_may_be_called_like_something_of_pydantics():
     assert await tool.run({"schema": "s", "json": 1, "validate": [1, 2]}) == "s1ca(1, 2)"
 
 
-async def test_models_and_decimals_are_made_of_json():
+async def test_models_and_decimals_are_parsed_from_json():
     def send(to: Address, price: Decimal, via: list[str] | None = None) -> str:
         """Send."""
         return f"{to.city} {price} {via}"
@@ -211,7 +211,7 @@ class Counter:
         return self.add(by)
 
 
-async def test_methods_objects_and_partials_are_functions_too():
+async def test_methods_callable_objects_and_partials_are_accepted():
     counter = Counter()
     assert await FunctionTool("count", counter.add).run({}) == 1
     assert await FunctionTool("count", counter).run({"by": 2}) == 3
@@ -219,7 +219,7 @@ async def test_methods_objects_and_partials_are_functions_too():
     assert await FunctionTool("count", functools.partial(book, date(2026, 1, 1))).run({"seats": 4}) == "datetime.date(2026, 1, 1) 4 SMALL"
 
 
-async def test_a_function_that_is_not_async_runs_in_a_thread_and_sees_the_context():
+async def test_a_synchronous_function_runs_in_a_thread_with_the_context():
     name = contextvars.ContextVar("name", default="nobody")
     name.set("caller")
 
@@ -235,7 +235,7 @@ async def test_a_function_that_is_not_async_runs_in_a_thread_and_sees_the_contex
     assert await FunctionTool("here", here).run({}) == (True, "caller")
 
 
-async def test_what_turns_out_to_be_a_coroutine_is_awaited():
+async def test_a_returned_coroutine_is_awaited():
     async def inner() -> int:
         return 7
 
@@ -306,7 +306,7 @@ def back(day: functools.partial[str]) -> str:
         (7, "not a function"),
     ],
 )
-def test_a_function_that_cannot_be_a_tool_is_refused_with_the_fix(function: Any, fix: str):
+def test_an_unusable_function_is_rejected_with_a_fix(function: Any, fix: str):
     with pytest.raises(SettingsInvalid) as caught:
         FunctionTool("crm.lookup", function)
     assert "'crm.lookup'" in str(caught.value)
@@ -366,7 +366,7 @@ async def held(threads: Threads, count: int) -> AsyncGenerator[threading.Event, 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_only_so_many_things_happen_at_once_and_the_others_wait():
+async def test_at_most_at_once_functions_run_concurrently():
     threads, done = Threads(2), list[int]()
     async with held(threads, 2) as release:
         waiting = asyncio.create_task(threads.run(lambda: done.append(1)))
@@ -377,7 +377,7 @@ async def test_only_so_many_things_happen_at_once_and_the_others_wait():
     assert done == [1]
 
 
-async def test_one_function_has_places_enough_and_no_more_and_those_of_another_are_its_own():
+async def test_each_function_has_its_own_threads():
     release, began = threading.Event(), threading.Semaphore(0)
 
     def hang() -> None:
@@ -402,7 +402,7 @@ async def test_one_function_has_places_enough_and_no_more_and_those_of_another_a
     assert MAX_THREADS >= 16
 
 
-async def test_what_its_caller_no_longer_waits_for_is_not_begun():
+async def test_a_queued_function_of_a_cancelled_caller_never_starts():
     threads, done = Threads(1), list[int]()
     async with held(threads, 1):
         waiting = asyncio.create_task(threads.run(lambda: done.append(1)))
@@ -415,7 +415,7 @@ async def test_what_its_caller_no_longer_waits_for_is_not_begun():
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), StopIteration()])
-async def test_whatever_is_raised_in_a_thread_reaches_whoever_waits(error: BaseException):
+async def test_every_exception_in_a_thread_reaches_the_caller(error: BaseException):
     def fail() -> None:
         raise error
 
@@ -438,12 +438,12 @@ asyncio.run(main())
 """
 
 
-def test_a_thread_that_hangs_does_not_keep_the_process_from_ending():
+def test_a_hanging_thread_does_not_delay_the_end_of_the_process():
     ended = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "left\n", "")
 
 
-async def test_a_thread_that_ends_after_its_caller_has_left_does_no_harm():
+async def test_a_thread_may_end_after_its_caller_was_cancelled():
     threads, wrong = Threads(1), list[dict[str, Any]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
     async with held(threads, 1) as release:
@@ -456,7 +456,7 @@ async def test_a_thread_that_ends_after_its_caller_has_left_does_no_harm():
     assert wrong == []
 
 
-def test_a_thread_that_ends_after_its_loop_does_no_harm():
+def test_a_thread_may_end_after_its_event_loop():
     release, ended = threading.Event(), threading.Event()
 
     def work() -> None:

@@ -30,20 +30,20 @@ async def ran(one: Any, **args: Any) -> Any:
     return await Tools([one], retries=0).run("anybody", ToolRequest(tool=one.name, args=args))
 
 
-async def test_a_tool_is_offered_to_everybody_with_its_schema():
+async def test_a_langchain_tool_is_offered_with_its_schema():
     (offered,) = await Tools([add]).offered("analyst")
     assert (offered.name, offered.description) == ("add", "Add two numbers.")
     assert offered.parameters["properties"] == {"first": {"type": "integer"}, "second": {"default": 1, "type": "integer"}}
     assert offered.parameters["required"] == ["first"]
 
 
-async def test_a_tool_runs():
+async def test_a_langchain_tool_runs():
     assert (await ran(add, first=2)).result == 3
     assert (await ran(add, first=2, second=5)).result == 7
 
 
 @pytest.mark.parametrize("args", [{}, {"first": "two"}, {"first": 1, "third": 3}])
-async def test_arguments_that_do_not_fit_are_named(args: dict[str, Any]):
+async def test_invalid_arguments_are_named(args: dict[str, Any]):
     result = await ran(add, **args)
     assert (result.result, result.code) == (None, "tool_input_invalid")
     assert result.error
@@ -58,7 +58,7 @@ async def test_arguments_that_do_not_fit_are_named(args: dict[str, Any]):
         ("other", "tool_failed", "KeyError"),
     ],
 )
-async def test_a_tool_that_fails_says_what_may_be_told(kind: str, code: str, says: str):
+async def test_the_message_of_a_tool_exception_is_returned(kind: str, code: str, says: str):
     result = await ran(fail, kind=kind)
     assert result.code == code
     assert says in result.error
@@ -66,12 +66,12 @@ async def test_a_tool_that_fails_says_what_may_be_told(kind: str, code: str, say
     assert "10.0.0.1" not in result.error
 
 
-async def test_a_tool_without_arguments_runs():
+async def test_a_langchain_tool_without_arguments_runs():
     now = StructuredTool.from_function(func=lambda: "noon", name="now", description="Tell the time.")
     assert (await ran(now)).result == "noon"
 
 
-async def test_a_list_still_says_who_may_use_a_tool():
+async def test_the_list_of_a_specialist_applies_to_langchain_tools():
     tools = Tools([add], allowed={"sales": ("add",)})
     assert (await tools.run("sales", ToolRequest(tool="add", args={"first": 1}))).result == 2
     with pytest.raises(ToolDenied):
@@ -79,12 +79,12 @@ async def test_a_list_still_says_who_may_use_a_tool():
     assert await tools.offered("support") == ()
 
 
-async def test_a_tool_that_there_is_not_is_denied_to_everybody():
+async def test_an_unknown_tool_is_denied():
     with pytest.raises(ToolDenied):
         await Tools([add]).run("sales", ToolRequest(tool="subtract", args={}))
 
 
 @pytest.mark.parametrize("wrong", [5, "add", print, object()])
-def test_what_is_no_tool_is_refused(wrong: Any):
+def test_an_object_that_is_not_a_tool_is_rejected(wrong: Any):
     with pytest.raises(SettingsInvalid, match="is not a tool"):
         Tools([wrong])

@@ -101,7 +101,7 @@ async def tools() -> AsyncGenerator[Tools, None]:
 
 
 @together
-async def test_a_server_is_listed_and_asked(tools: Tools):
+async def test_the_tools_of_a_server_are_listed_and_called(tools: Tools):
     offered = {tool.name: tool for tool in await tools.offered("sales")}
     assert offered["shop.add"].description == "Add two numbers."
     assert offered["shop.add"].parameters["required"] == ["a", "b"]
@@ -109,34 +109,34 @@ async def test_a_server_is_listed_and_asked(tools: Tools):
 
 
 @together
-async def test_arguments_are_held_against_the_servers_schema_and_not_quoted_back(tools: Tools):
+async def test_arguments_are_validated_against_the_schema_of_the_server(tools: Tools):
     assert await fails(tools, "add", "tool_input_invalid", a=1) == "Argument 'b' is missing."
     assert await fails(tools, "add", "tool_input_invalid", a=1, b=SECRET) == "Argument 'b' is invalid: its 'type' must be \"integer\"."
     assert await fails(tools, "add", "tool_input_invalid", a=1, b=1.5)
 
 
 @together
-async def test_a_tool_that_the_server_does_not_have_is_on_no_list(tools: Tools):
+async def test_a_tool_that_the_server_does_not_have_is_rejected(tools: Tools):
     for tool in ("nothing", "*"):
         with pytest.raises(ToolDenied):
             await ask(tools, tool)
 
 
 @together
-async def test_text_is_text_an_error_is_an_error_and_a_picture_is_named(tools: Tools):
+async def test_results_of_every_content_type_are_converted(tools: Tools):
     assert await fails(tools, "refuse") == "'shop.refuse' failed: There are no apples."
     assert await ask(tools, "picture") == "an apple\n[image]"
 
 
 @together
-async def test_more_than_can_be_used_is_cut(tools: Tools):
+async def test_large_results_are_cut(tools: Tools):
     cut = await ask(tools, "much", size=MAX_RESULT * 2)
     assert cut["cut"].startswith("The result has 524,302 bytes")
     assert len(cut["text"]) == MAX_RESULT
 
 
 @together
-async def test_a_call_that_hangs_is_left_and_the_server_goes_on(tools: Tools, monkeypatch: pytest.MonkeyPatch):
+async def test_a_hanging_call_times_out_and_the_server_keeps_running(tools: Tools, monkeypatch: pytest.MonkeyPatch):
     pid = await ask(tools, "pid")
     with monkeypatch.context() as patch:
         patch.setattr(tools, "_timeout_s", 0.2)
@@ -145,13 +145,13 @@ async def test_a_call_that_hangs_is_left_and_the_server_goes_on(tools: Tools, mo
 
 
 @together
-async def test_calls_at_once_share_one_server(tools: Tools):
+async def test_concurrent_calls_share_one_connection(tools: Tools):
     pids = await asyncio.gather(*(ask(tools, "pid") for _ in range(8)))
     assert all(pid == pids[0] for pid in pids)
 
 
 @together
-async def test_a_server_that_has_learnt_a_tool_is_listed_anew_after_a_while(tools: Tools, monkeypatch: pytest.MonkeyPatch):
+async def test_a_new_tool_of_a_server_is_listed_after_a_while(tools: Tools, monkeypatch: pytest.MonkeyPatch):
     await tools.offered("sales")
     await ask(tools, "learn")
     assert "shop.taught" not in [tool.name for tool in await tools.offered("sales")]
@@ -161,13 +161,13 @@ async def test_a_server_that_has_learnt_a_tool_is_listed_anew_after_a_while(tool
 
 
 @together
-async def test_a_server_sees_what_it_was_given_and_none_of_our_secrets(tools: Tools):
+async def test_a_server_gets_only_its_own_environment(tools: Tools):
     assert await ask(tools, "setting", name="SHOP_KEY") == {"result": "given"}
     assert await ask(tools, "setting", name="INTERLOCK_MODEL_API_KEY") == {"result": ""}
     assert await ask(tools, "where") == {"result": str(FOLDER)}
 
 
-async def test_noise_is_no_answer_and_goes_to_the_log(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]):
+async def test_output_that_is_not_protocol_goes_to_the_log(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]):
     with caplog.at_level(logging.DEBUG, "interlock"):
         async with opened(SDK) as tools:
             assert await ask(tools, "noise") == {"result": "quiet again"}
@@ -190,7 +190,7 @@ asyncio.run(main())
 """
 
 
-def test_noise_does_not_reach_the_terminal():
+def test_output_of_a_server_does_not_reach_the_terminal():
     ended = subprocess.run([sys.executable, "-c", NOISE, *PLAIN["command"]], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "None\n", "")
 
@@ -198,7 +198,7 @@ def test_noise_does_not_reach_the_terminal():
 # How a server lives and dies
 
 
-async def test_a_server_is_started_when_it_is_needed_and_stopped_and_started_again():
+async def test_a_server_is_started_at_first_use_and_can_be_restarted():
     async with opened(PLAIN) as tools:
         first = await ask(tools, "pid")
         assert await ask(tools, "pid") == first
@@ -208,7 +208,7 @@ async def test_a_server_is_started_when_it_is_needed_and_stopped_and_started_aga
         assert await ask(tools, "pid") != first
 
 
-async def test_only_what_is_on_the_list_may_be_asked_for():
+async def test_only_listed_tools_of_a_server_can_be_called():
     async with opened(PLAIN, allowed=("shop.pid", "shop.lost")) as tools:
         assert await ask(tools, "pid")
         for tool in ("learn", "*", "nothing"):
@@ -219,7 +219,7 @@ async def test_only_what_is_on_the_list_may_be_asked_for():
         assert await fails(tools, "lost") == "'shop.lost' cannot be run: its server has no such tool."
 
 
-async def test_a_server_that_dies_in_a_call_is_an_error_and_the_next_call_has_a_new_one():
+async def test_a_server_that_dies_during_a_call_is_restarted_for_the_next():
     async with opened(PLAIN) as tools:
         first = await ask(tools, "pid")
         assert await fails(tools, "die") == "MCP server 'shop' closed the connection during the call."
@@ -232,7 +232,7 @@ def connections(tools: Tools) -> list[Connection]:
     return server._connections  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_server_that_died_while_nobody_asked_is_not_noticed_by_whoever_asks_next():
+async def test_a_server_that_died_while_idle_is_restarted():
     async with opened(PLAIN) as tools:
         pid = await ask(tools, "pid")
         os.kill(int(pid), signal.SIGKILL)
@@ -240,14 +240,14 @@ async def test_a_server_that_died_while_nobody_asked_is_not_noticed_by_whoever_a
         assert await ask(tools, "pid") != pid
 
 
-async def test_an_answer_that_is_none_is_an_error_and_the_server_goes_on():
+async def test_an_invalid_reply_is_an_error_and_the_server_keeps_running():
     async with opened(PLAIN) as tools:
         pid = await ask(tools, "pid")
         assert await fails(tools, "lie") == "MCP server 'shop' sent an invalid answer: ValidationError."
         assert await ask(tools, "pid") == pid
 
 
-async def test_whoever_leaves_does_not_take_the_server_along(tmp_path: Path):
+async def test_a_cancelled_caller_does_not_stop_the_server(tmp_path: Path):
     async with opened({"command": [*PLAIN["command"], "slow", str(tmp_path / "go")]}) as tools:
         leaving = asyncio.create_task(ask(tools, "pid"))
         pid = await noted(tmp_path / "go.began")
@@ -264,9 +264,7 @@ async def noted(note: Path) -> int:
     return int(await asyncio.to_thread(note.read_text))
 
 
-async def test_a_server_that_starts_slowly_goes_on_starting_when_its_caller_has_no_more_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_slow_start_continues_after_its_caller_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async with opened({"command": [*PLAIN["command"], "slow", str(tmp_path / "go")]}, timeout_s=0.01) as tools:
         assert await fails(tools, "pid", "tool_timeout") == "'shop.pid' took longer than 0.01 seconds."
         pid = await noted(tmp_path / "go.began")
@@ -275,7 +273,7 @@ async def test_a_server_that_starts_slowly_goes_on_starting_when_its_caller_has_
         assert await ask(tools, "pid") == str(pid)
 
 
-async def test_closing_does_not_wait_for_a_server_that_never_starts(tmp_path: Path):
+async def test_aclose_does_not_wait_for_a_server_that_never_starts(tmp_path: Path):
     tools = shop({"command": [*PLAIN["command"], "slow", str(tmp_path / "never")]})
     asking = asyncio.create_task(fails(tools, "pid", "tool_unavailable"))
     pid = await noted(tmp_path / "never.began")
@@ -285,21 +283,21 @@ async def test_closing_does_not_wait_for_a_server_that_never_starts(tmp_path: Pa
     assert not is_alive(pid)
 
 
-async def test_a_server_that_says_that_it_has_other_tools_is_listed_anew():
+async def test_a_list_changed_notification_updates_the_tools():
     async with opened(PLAIN) as tools:
         assert "shop.taught" not in [tool.name for tool in await tools.offered("sales")]
         await ask(tools, "learn")
         assert "shop.taught" in [tool.name for tool in await tools.offered("sales")]
 
 
-async def test_tools_that_come_in_pages_are_all_there_and_a_list_without_end_has_one():
+async def test_all_pages_of_tools_are_read_up_to_a_limit():
     async with opened({**PLAIN, "env": {"PAGES": "3"}}) as tools:
         assert {"shop.pid", "shop.more1", "shop.more2"} <= {tool.name for tool in await tools.offered("sales")}
     async with opened({**PLAIN, "env": {"PAGES": "1000000"}}) as tools:
         assert len(await tools.offered("sales")) < 2 * connection.MAX_PAGES
 
 
-def test_each_event_loop_has_a_server_of_its_own_and_leaves_none_behind():
+def test_each_event_loop_has_its_own_connection():
     tools = shop(PLAIN)
     pids = [int(asyncio.run(ask(tools, "pid"))) for _ in range(3)]
     assert len(set(pids)) == 3
@@ -307,7 +305,7 @@ def test_each_event_loop_has_a_server_of_its_own_and_leaves_none_behind():
         wait_until_dead(pid)
 
 
-async def test_closing_waits_for_the_servers_of_other_loops_too():
+async def test_aclose_waits_for_connections_of_other_event_loops():
     tools, pids, done = shop(PLAIN), list[int](), threading.Event()
 
     async def elsewhere() -> None:
@@ -341,7 +339,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a server has to end when its input does")
-async def test_a_server_that_would_not_end_ends_when_we_are_killed(tmp_path: Path):
+async def test_a_server_is_killed_with_its_parent(tmp_path: Path):
     command = [sys.executable, "-c", KILLED, *PLAIN["command"], "stubborn", str(tmp_path / "note")]
     with subprocess.Popen(command) as ours:  # noqa: ASYNC220 - it is waited for below
         pid = await noted(tmp_path / "note")
@@ -351,7 +349,7 @@ async def test_a_server_that_would_not_end_ends_when_we_are_killed(tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no leash")
-def test_a_server_whose_parent_is_gone_already_does_not_start():
+def test_a_server_does_not_start_if_its_parent_is_gone():
     command = [sys.executable, "-I", "-S", leash.__file__, "1", "echo", "started"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -370,9 +368,7 @@ def test_a_server_whose_parent_is_gone_already_does_not_start():
         ({"command": [sys.executable, "-c", ""], "cwd": "/no/such/folder"}, "its folder 'folder' does not exist"),
     ],
 )
-async def test_a_server_that_cannot_be_started_is_typed_where_it_is_listed_and_an_error_where_it_is_asked(
-    settings: dict[str, Any], reason: str
-):
+async def test_a_server_that_cannot_be_started_is_a_typed_error(settings: dict[str, Any], reason: str):
     async with opened(settings) as tools:
         with pytest.raises(ToolUnavailable, match="'shop' cannot be reached") as caught:
             await tools.offered("sales")
@@ -380,7 +376,7 @@ async def test_a_server_that_cannot_be_started_is_typed_where_it_is_listed_and_a
         assert reason in await fails(tools, "add", "tool_unavailable", a=1, b=2)
 
 
-async def test_a_server_that_says_nothing_is_not_waited_for_for_ever():
+async def test_a_silent_server_times_out():
     server = McpServer("shop", McpSettings(command=[sys.executable, "-c", "import sys; sys.stdin.read()"]), start_s=0.3)
     with pytest.raises(ToolTimeout, match=r"did not start within 0\.3 seconds"):
         await server.tools()
@@ -401,14 +397,14 @@ async def test_a_server_that_says_nothing_is_not_waited_for_for_ever():
         ({"command": ["a"], "env": {"KEY": [SECRET]}}, "env"),
     ],
 )
-def test_settings_that_cannot_be_used_are_named_and_not_quoted(tmp_path: Path, settings: dict[str, Any], says: str):
+def test_invalid_settings_are_named_without_their_values(tmp_path: Path, settings: dict[str, Any], says: str):
     with pytest.raises(SettingsInvalid, match="Server 'shop' cannot be used") as caught:
         open_tools(tmp_path, servers={"shop": settings})
     assert says in str(caught.value)
     assert SECRET not in str(caught.value)
 
 
-def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_without_the_extra_the_install_command_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def none(name: str) -> None:
         assert name == "mcp"
 
@@ -435,7 +431,7 @@ def taken(*listed: Listed) -> dict[str, McpTool]:
     return server._usable(list(listed))  # noqa: SLF001
 
 
-def test_a_tool_that_cannot_be_offered_is_left_out(caplog: pytest.LogCaptureFixture):
+def test_tools_over_the_limits_are_ignored(caplog: pytest.LogCaptureFixture):
     large = {"type": "object", "description": "x" * mcp.MAX_SCHEMA}
     assert list(taken(Listed("a"), Listed("a b"), Listed(""), Listed("\n"), Listed("x" * 200), Listed("large", large), Listed("a"))) == [
         "a"
@@ -451,11 +447,11 @@ async def held_against(schema: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("schema", [{"type": 7}, {"$ref": "#/nowhere"}, {"properties": {"a": {"pattern": "("}}}])
-async def test_a_schema_that_cannot_be_used_is_an_error(schema: dict[str, Any]):
+async def test_an_unusable_schema_is_an_error(schema: dict[str, Any]):
     assert "has a schema that cannot be used" in await held_against(schema)
 
 
-async def test_what_a_schema_points_to_is_not_fetched():
+async def test_references_in_a_schema_are_not_fetched():
     with serving() as url:
         assert "has a schema that cannot be used" in await held_against({"$ref": f"{url}/schema"})
     assert Older.asked == []
@@ -528,7 +524,7 @@ def serving() -> Generator[str, None, None]:
             thread.join()
 
 
-async def test_a_server_that_has_forgotten_the_session_is_asked_in_a_new_one():
+async def test_an_expired_session_is_replaced():
     with serving() as url:
         async with opened({"url": f"{url}/mcp"}) as tools:
             first = await ask(tools, "pid")
@@ -539,7 +535,7 @@ async def test_a_server_that_has_forgotten_the_session_is_asked_in_a_new_one():
 
 
 @pytest.mark.parametrize("how", ["complain", "refuse"])
-async def test_a_secret_in_what_a_server_says_is_taken_out_before_anything_is_cut(how: str):
+async def test_secrets_in_results_of_a_server_are_redacted_before_cutting(how: str):
     key = f"sk-{'k' * 40}"
     with serving() as url:
         async with opened({"url": f"{url}/mcp"}, redact=Redactor(["sk-[a-z]{16,}"]).data) as tools:
@@ -564,7 +560,7 @@ def at(port: int) -> dict[str, Any]:
     return {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": f"Bearer {SECRET}"}}
 
 
-async def test_a_server_is_asked_over_http_and_found_again_when_it_comes_back():
+async def test_a_server_over_http_is_reached_again_after_a_restart():
     with over_http() as port:
         tools = shop(at(port))
         assert await ask(tools, "add", a=1, b=2) == {"result": 3}
@@ -578,7 +574,7 @@ async def test_a_server_is_asked_over_http_and_found_again_when_it_comes_back():
         await tools.aclose()
 
 
-async def test_a_server_that_nobody_serves_is_typed():
+async def test_an_unreachable_http_server_is_a_typed_error():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     async with opened(at(port)) as tools:
@@ -587,7 +583,7 @@ async def test_a_server_that_nobody_serves_is_typed():
         assert SECRET not in str(caught.value)
 
 
-async def test_a_server_over_http_that_hangs_is_left():
+async def test_a_hanging_http_server_times_out():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         async with opened(at(listening.getsockname()[1]), timeout_s=0.3) as tools:
             assert await fails(tools, "add", "tool_timeout", a=1, b=2) == "'shop.add' took longer than 0.3 seconds."

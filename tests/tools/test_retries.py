@@ -65,7 +65,7 @@ async def run(tool: OneTool, **options: Any) -> ToolResult:
 
 
 @pytest.mark.parametrize("kind", [ToolUnavailable, StoreUnavailable, StoreFull, SessionBusy])
-async def test_what_may_pass_is_tried_again(kind: type[CapabilityError]):
+async def test_transient_errors_are_retried(kind: type[CapabilityError]):
     tool = Flaky(kind(), kind())
     assert await run(tool) == ToolResult(tool="it", result="here")
     assert len(tool.asked) == 3
@@ -91,7 +91,7 @@ async def test_what_may_pass_is_tried_again(kind: type[CapabilityError]):
     ],
     ids=repr,
 )
-async def test_what_will_not_pass_or_takes_too_long_is_not_tried_again(error: BaseException):
+async def test_permanent_errors_and_timeouts_are_not_retried(error: BaseException):
     tool = Flaky(error)
     result = await run(tool)
     assert len(tool.asked) == 1
@@ -100,7 +100,7 @@ async def test_what_will_not_pass_or_takes_too_long_is_not_tried_again(error: Ba
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_function_that_does_not_reach_what_it_needs_is_called_again(is_async: bool):  # noqa: FBT001 - pytest passes it
+async def test_a_connection_error_of_a_function_is_retried(is_async: bool):  # noqa: FBT001 - pytest passes it
     left = [ConnectionResetError("hunter2"), ConnectionRefusedError("hunter2")]
 
     def call() -> str:
@@ -117,7 +117,7 @@ async def test_a_function_that_does_not_reach_what_it_needs_is_called_again(is_a
     assert left == []
 
 
-async def test_it_is_said_how_often_it_was_tried():
+async def test_the_error_has_the_number_of_attempts():
     tool = Flaky(*(ToolUnavailable("The warehouse sleeps.") for _ in range(9)))
     result = await run(tool)
     assert result == ToolResult(tool="it", error="The warehouse sleeps. It was tried 3 times.", code="tool_unavailable")
@@ -128,21 +128,21 @@ async def test_it_is_said_how_often_it_was_tried():
     assert (failed.error, failed.code) == ("'it' failed: KeyError. It was tried 2 times.", "tool_failed")
 
 
-async def test_how_often_it_was_tried_is_said_even_where_the_rest_is_cut():
+async def test_the_number_of_attempts_is_kept_when_the_error_is_cut():
     result = await run(Flaky(*(ToolUnavailable("x" * 10_000) for _ in range(9))))
     assert str(result.error).endswith(" [cut] It was tried 3 times.")
 
 
 @given(st.integers(-2, 6), st.integers(0, 8))
 @settings(max_examples=40, deadline=None)
-def test_a_tool_is_never_asked_more_often_than_was_set(retries: int, failures: int):
+def test_the_number_of_retries_is_limited(retries: int, failures: int):
     tool = Flaky(*(ToolUnavailable() for _ in range(failures)))
     result = asyncio.run(run(tool, retries=retries))
     assert len(tool.asked) == min(failures, max(retries, 0)) + 1
     assert (result.error is None) == (failures <= max(retries, 0))
 
 
-async def test_every_tool_has_its_tries_if_nothing_else_is_said(tmp_path: Path):
+async def test_tools_are_retried_by_default(tmp_path: Path):
     asked = list[int]()
 
     def call() -> str:
@@ -158,7 +158,7 @@ async def test_every_tool_has_its_tries_if_nothing_else_is_said(tmp_path: Path):
     assert len(asked) == 4
 
 
-async def test_a_try_that_failed_is_in_the_log(caplog: pytest.LogCaptureFixture):
+async def test_a_failed_attempt_is_logged(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.DEBUG, "interlock"):
         await run(Flaky(ToolUnavailable()))
     assert caplog.messages == ["Tool 'it' failed and will be retried in 0 seconds."]
@@ -167,7 +167,7 @@ async def test_a_try_that_failed_is_in_the_log(caplog: pytest.LogCaptureFixture)
 # How long it takes
 
 
-async def test_each_pause_is_twice_as_long():
+async def test_the_pause_doubles_with_each_retry():
     tool = Flaky(*(ToolUnavailable() for _ in range(3)))
     assert (await run(tool, retries=3, backoff_s=0.02)).result == "here"
     pauses = [after - before for before, after in zip(tool.asked, tool.asked[1:], strict=False)]
@@ -175,7 +175,7 @@ async def test_each_pause_is_twice_as_long():
     assert BACKOFF_S == 0.1
 
 
-async def test_a_pause_that_would_take_too_long_is_not_made():
+async def test_no_retry_starts_after_the_deadline():
     tool = Flaky(ToolUnavailable("The warehouse sleeps."))
     began = time.monotonic()
     result = await run(tool, timeout_s=30, backoff_s=31)
@@ -183,7 +183,7 @@ async def test_a_pause_that_would_take_too_long_is_not_made():
     assert time.monotonic() - began < 10
 
 
-async def test_all_tries_together_have_the_time_of_one():
+async def test_all_attempts_share_one_timeout():
     async def hang_then() -> str:
         """Be away first, then hang."""
         asked.append(1)
@@ -206,7 +206,7 @@ async def test_all_tries_together_have_the_time_of_one():
     assert many.code in ("tool_unavailable", "tool_timeout")
 
 
-async def test_whoever_leaves_in_a_pause_is_not_kept():
+async def test_cancellation_during_a_pause_ends_at_once():
     tool = Flaky(ToolUnavailable())
     asking = asyncio.create_task(run(tool, backoff_s=5))
     while not tool.asked:  # noqa: ASYNC110 - it has no way to tell
@@ -217,7 +217,7 @@ async def test_whoever_leaves_in_a_pause_is_not_kept():
     assert len(tool.asked) == 1
 
 
-async def test_while_one_is_tried_again_the_others_go_on():
+async def test_a_retry_does_not_delay_other_tools():
     away, here = Flaky(ToolUnavailable()), Flaky()
     here.tool = Tool(name="other", description="It answers.", parameters={"type": "object"})
     tools = Tools([away, here], allowed={"sales": ("it", "other")}, backoff_s=5)
@@ -247,7 +247,7 @@ class Away:
         pass
 
 
-async def test_what_is_closed_is_not_opened_again_by_a_try_that_was_under_way():
+async def test_a_retry_does_not_reopen_closed_servers():
     server = Away()
     tools = Tools([], allowed={"sales": ("shop.*",)}, servers={"shop": server}, backoff_s=0)
     assert "3 times" in str((await tools.run("sales", ToolRequest(tool="shop.it", args={}))).error)
@@ -260,7 +260,7 @@ def shop(settings: dict[str, Any]) -> Tools:
     return Tools([], allowed={"sales": ("shop.*",)}, servers={"shop": McpServer.configured("shop", settings)}, timeout_s=30, backoff_s=0.05)
 
 
-async def test_a_server_that_was_not_reached_is_tried_again(tmp_path: Path):
+async def test_an_unreachable_server_is_retried(tmp_path: Path):
     # Ends at once the first time, and serves the second.
     script = (
         f"import os, sys\nnote = {str(tmp_path / 'note')!r}\n"
@@ -275,7 +275,7 @@ async def test_a_server_that_was_not_reached_is_tried_again(tmp_path: Path):
         await tools.aclose()
 
 
-async def test_a_server_that_is_never_reached_is_told_with_its_code():
+async def test_an_unreachable_server_has_its_error_code():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     tools = shop({"url": f"http://127.0.0.1:{port}/mcp"})
@@ -287,7 +287,7 @@ async def test_a_server_that_is_never_reached_is_told_with_its_code():
     await tools.aclose()
 
 
-async def test_a_call_that_may_have_reached_its_server_is_not_made_again(tmp_path: Path):
+async def test_a_call_that_may_have_reached_the_server_is_not_retried(tmp_path: Path):
     # Notes every call that reaches it, and dies in it.
     note = tmp_path / "calls"
     script = (

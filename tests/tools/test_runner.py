@@ -64,7 +64,7 @@ async def error_of(tools: Tools, **args: Any) -> str:
 # What ships
 
 
-async def test_sales_and_support_have_their_tools_in_order(tmp_path: Path):
+async def test_the_specialists_of_desk_have_their_tools_in_order(tmp_path: Path):
     tools = open_tools(tmp_path)
     box: Toolbox = tools
     way: ToolGateway = tools
@@ -78,7 +78,7 @@ async def test_sales_and_support_have_their_tools_in_order(tmp_path: Path):
         json.dumps(tool.parameters)
 
 
-async def test_every_tool_that_ships_does_its_work(tmp_path: Path):
+async def test_every_bundled_tool_runs(tmp_path: Path):
     tools = open_tools(tmp_path)
     price = await run(tools, "math.evaluate", expression="3 * 39.90")
     assert price == ToolResult(tool="math.evaluate", result={"expression": "3 * 39.90", "value": "119.7", "exact": True})
@@ -89,7 +89,7 @@ async def test_every_tool_that_ships_does_its_work(tmp_path: Path):
     await tools.aclose()
 
 
-async def test_the_analyst_searches_documents_and_calculates_and_asks_a_warehouse_where_there_is_one(tmp_path: Path):
+async def test_analyst_has_search_calculation_and_a_warehouse(tmp_path: Path):
     def ask(sql: str) -> list[str]:
         """Ask the warehouse."""
         return [sql]
@@ -106,7 +106,7 @@ async def test_the_analyst_searches_documents_and_calculates_and_asks_a_warehous
         open_tools(tmp_path, allowed=ALLOWED)
 
 
-async def test_a_function_of_ones_own_comes_before_a_further_tool_and_that_before_ours(tmp_path: Path):
+async def test_configured_functions_replace_bundled_tools(tmp_path: Path):
     def theirs(query: str) -> str:
         """Search."""
         return "theirs"
@@ -121,7 +121,7 @@ async def test_a_function_of_ones_own_comes_before_a_further_tool_and_that_befor
     assert (await run(tools, "bq_query", "analyst", sql="x")).result == "mine"
 
 
-def test_nothing_is_opened_before_it_is_used(tmp_path: Path):
+def test_opening_tools_opens_no_file(tmp_path: Path):
     began = set(threading.enumerate())
     open_tools(tmp_path / "data", servers={"shop": {"command": ["no-such-command"]}})
     assert set(threading.enumerate()) <= began
@@ -136,12 +136,12 @@ print("mcp" in sys.modules, "jsonschema" in sys.modules)
 """
 
 
-def test_the_sdk_of_mcp_is_not_imported_for_tools_that_are_not_its():
+def test_the_mcp_sdk_is_imported_only_for_mcp_servers():
     ended = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
     assert ended.stdout == "False False\n"
 
 
-def test_one_object_serves_one_event_loop_after_another(tmp_path: Path):
+def test_one_object_serves_several_event_loops(tmp_path: Path):
     tools = open_tools(tmp_path)
     results = [asyncio.run(run(tools, "inventory.query", query="LMP-1003")) for _ in range(3)]
     assert results[0].error is None
@@ -165,24 +165,24 @@ def test_one_object_serves_one_event_loop_after_another(tmp_path: Path):
         ("sales", "MATH.evaluate"),
     ],
 )
-async def test_a_tool_that_is_not_on_the_list_is_denied(tmp_path: Path, specialist: str, tool: str):
+async def test_a_tool_outside_the_list_is_denied(tmp_path: Path, specialist: str, tool: str):
     with pytest.raises(ToolDenied, match="is not on the list of") as caught:
         await run(open_tools(tmp_path), tool, specialist, expression="1")
     assert f"'{tool}'" in str(caught.value)
 
 
 @pytest.mark.parametrize("tool", ["\ud800", "a\x00b", "x" * 10_000_000, "shop." + "x" * 10_000_000])
-async def test_a_name_that_nobody_would_type_is_denied_in_a_sentence_that_can_be_written(tmp_path: Path, tool: str):
+async def test_any_unknown_name_is_denied_with_a_printable_message(tmp_path: Path, tool: str):
     with pytest.raises(ToolDenied, match="is not on the list of 'sales'") as caught:
         await run(open_tools(tmp_path), tool)
     assert len(str(caught.value).encode()) < 300
 
 
-async def test_a_stranger_is_offered_nothing(tmp_path: Path):
+async def test_an_unknown_specialist_is_offered_no_tools(tmp_path: Path):
     assert await open_tools(tmp_path).offered("nobody") == ()
 
 
-async def test_the_list_of_a_specialist_is_what_was_set(tmp_path: Path):
+async def test_the_list_of_a_specialist_is_as_configured(tmp_path: Path):
     tools = open_tools(tmp_path, allowed={"sales": ["math.evaluate", "math.evaluate"], "quiet": []})
     assert [tool.name for tool in await tools.offered("sales")] == ["math.evaluate"]
     assert await tools.offered("quiet") == ()
@@ -191,7 +191,7 @@ async def test_the_list_of_a_specialist_is_what_was_set(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["crm.lookup", "math", "math.*", "inventory.*", "shop.*", ""])
-def test_a_name_on_a_list_that_is_no_tool_is_found_at_once(tmp_path: Path, name: str):
+def test_an_unknown_name_on_a_list_is_rejected_at_once(tmp_path: Path, name: str):
     with pytest.raises(SettingsInvalid, match="which is not a tool") as caught:
         open_tools(tmp_path, allowed={"sales": ("math.evaluate", name)})
     assert f"'{name}'" in str(caught.value)
@@ -202,7 +202,7 @@ def about(name: str) -> dict[str, str]:
     return {"customer": name}
 
 
-async def test_a_function_of_ones_own_is_a_tool_and_may_take_the_place_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_configured_function_may_replace_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "my_own_tools.py").write_text('def query(query: str) -> list[str]:\n    """Ask the ERP."""\n    return [query]\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
@@ -216,18 +216,18 @@ async def test_a_function_of_ones_own_is_a_tool_and_may_take_the_place_of_ours(t
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "a..b", ".a", "a.", "a" * 65, "a/b", "ä"])
-def test_a_tool_has_a_name_that_can_be_written(tmp_path: Path, name: str):
+def test_an_invalid_tool_name_is_rejected(tmp_path: Path, name: str):
     with pytest.raises(SettingsInvalid, match="cannot be called"):
         open_tools(tmp_path, functions={name: about})
 
 
 @pytest.mark.parametrize("name", ["math", "inventory", "crm", "a.b", "a b"])
-def test_a_server_is_not_called_like_the_beginning_of_a_tool(tmp_path: Path, name: str):
+def test_a_server_name_must_not_be_the_prefix_of_a_tool(tmp_path: Path, name: str):
     with pytest.raises(SettingsInvalid, match="cannot be called"):
         open_tools(tmp_path, functions={"crm.lookup": about}, servers={name: {"command": ["x"]}})
 
 
-def test_who_may_what_is_not_changed_from_outside(tmp_path: Path):
+def test_the_lists_are_copied(tmp_path: Path):
     mine = {"sales": ["math.evaluate"]}
     tools = open_tools(tmp_path, allowed=mine)
     mine["sales"].append("knowledge_base.search")
@@ -244,7 +244,7 @@ def test_who_may_what_is_not_changed_from_outside(tmp_path: Path):
     "args",
     [{}, {"expression": 1}, {"expression": "1", "more": 1}, {"expression": "1" * 300}, {"expression": None}, {"expression": "\ud800"}],
 )
-async def test_arguments_that_do_not_fit_are_the_error_of_the_result(tmp_path: Path, args: dict[str, Any]):
+async def test_invalid_arguments_are_the_error_of_the_result(tmp_path: Path, args: dict[str, Any]):
     result = await open_tools(tmp_path).run("sales", ToolRequest(tool="math.evaluate", args=args))
     assert result.result is None
     assert result.error is not None
@@ -254,7 +254,7 @@ async def test_arguments_that_do_not_fit_are_the_error_of_the_result(tmp_path: P
 
 @pytest.mark.parametrize("tool", ["inventory.query", "knowledge_base.search", "math.evaluate", "search", "calculate"])
 @pytest.mark.parametrize("text", ["\ud800", "\x00", "desk\x00", "x" * 10_000_000, "(" * 150])
-async def test_a_text_that_nobody_would_type_has_a_result_or_a_typed_error(tmp_path: Path, tool: str, text: str):
+async def test_any_text_has_a_result_or_a_typed_error(tmp_path: Path, tool: str, text: str):
     tools = open_tools(tmp_path, allowed={"sales": (tool,)})
     (offered,) = await tools.offered("sales")
     (name,) = cast("list[str]", offered.parameters["required"])
@@ -302,7 +302,7 @@ async def test_an_error_has_its_code(error: type[BaseException], code: str):
         assert result.error is not None
 
 
-async def test_what_a_tool_refuses_and_a_store_that_fails_are_the_error_of_the_result(tmp_path: Path):
+async def test_capability_errors_are_the_error_of_the_result(tmp_path: Path):
     none = tmp_path / "none"
     tools = open_tools(tmp_path, catalogue_path=tmp_path / "none.sqlite", knowledge_path=none, documents_path=none, retries=0)
     divided = await run(tools, "math.evaluate", expression="1 / 0")
@@ -317,7 +317,7 @@ async def test_what_a_tool_refuses_and_a_store_that_fails_are_the_error_of_the_r
         )
 
 
-async def test_of_an_exception_only_the_kind_is_told_and_the_rest_is_logged(caplog: pytest.LogCaptureFixture):
+async def test_only_the_class_of_an_unknown_exception_is_reported(caplog: pytest.LogCaptureFixture):
     def fail() -> str:
         """Fail."""
         raise KeyError(SECRET)
@@ -332,7 +332,7 @@ async def test_of_an_exception_only_the_kind_is_told_and_the_rest_is_logged(capl
     assert [record.exc_info is not None for record in caplog.records] == [True, True]
 
 
-async def test_a_function_says_itself_what_may_be_told():
+async def test_the_message_of_a_tool_error_is_reported():
     def fail() -> str:
         """Fail."""
         raise ToolError("There is no customer of that name.")
@@ -348,7 +348,7 @@ async def test_a_function_says_itself_what_may_be_told():
 @pytest.mark.parametrize(
     "error", [SystemExit(3), asyncio.CancelledError(), TimeoutError(SECRET), StopIteration(), BaseExceptionGroup("x", [ValueError()])]
 )
-async def test_a_function_that_tries_to_end_more_than_itself_only_fails(error: BaseException):
+async def test_system_exit_and_cancellation_of_a_function_are_errors(error: BaseException):
     def fail() -> str:
         """Fail."""
         raise error
@@ -361,7 +361,7 @@ async def test_a_function_that_tries_to_end_more_than_itself_only_fails(error: B
     assert "failed" in await error_of(one(fail_too))
 
 
-async def test_a_tool_that_takes_too_long_is_left():
+async def test_a_tool_that_takes_too_long_times_out():
     ended = threading.Event()
 
     async def hang() -> str:
@@ -380,11 +380,11 @@ async def test_a_tool_that_takes_too_long_is_left():
     ended.set()
 
 
-def test_ten_seconds_are_enough_if_nothing_else_is_said(tmp_path: Path):
+def test_the_default_timeout_is_ten_seconds(tmp_path: Path):
     assert open_tools(tmp_path)._timeout_s == 10  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_whoever_leaves_takes_the_tool_along():
+async def test_cancelling_the_caller_cancels_the_tool():
     began, left = asyncio.Event(), asyncio.Event()
 
     async def hang() -> str:
@@ -404,7 +404,7 @@ async def test_whoever_leaves_takes_the_tool_along():
     assert left.is_set()
 
 
-async def test_tools_run_side_by_side():
+async def test_tools_run_concurrently():
     both = asyncio.Barrier(2)
 
     async def meet() -> str:
@@ -425,7 +425,7 @@ async def test_a_long_error_is_cut():
     assert len(await error_of(one(fail))) < MAX_ERROR + 10
 
 
-async def test_an_error_can_always_be_written():
+async def test_an_error_is_always_valid_unicode():
     def fail() -> str:
         """Fail."""
         raise ToolError("\ud800")
@@ -460,7 +460,7 @@ class Line:
         (Path("a/b"), "a/b"),
     ],
 )
-async def test_a_result_is_made_into_json(returned: Any, result: Any):
+async def test_a_result_is_converted_to_json(returned: Any, result: Any):
     def give() -> Any:
         """Give."""
         return returned
@@ -487,7 +487,7 @@ def deep() -> list[Any]:
     [object(), threading.Lock(), {"a": object()}, "\ud800", {"\ud800": 1}, endless(), deep()],
     ids=lambda value: type(value).__name__,
 )
-async def test_a_result_that_is_no_json_is_an_error(returned: Any):
+async def test_a_result_that_is_not_json_is_an_error(returned: Any):
     def give() -> Any:
         """Give."""
         return returned
@@ -497,7 +497,7 @@ async def test_a_result_that_is_no_json_is_an_error(returned: Any):
     assert "not JSON data" in str(result.error)
 
 
-async def test_a_result_that_is_too_large_is_cut_and_says_so():
+async def test_a_result_over_the_limit_is_cut_and_marked():
     async def give(size: int) -> str:
         """Give."""
         return "ü" * size
@@ -515,7 +515,7 @@ SIZE = 10_000_000
 
 
 @pytest.mark.parametrize("kind", ["text", "rows"])
-async def test_ten_megabytes_are_cut_soon(kind: str):
+async def test_ten_megabytes_are_cut_in_bounded_time(kind: str):
     def give() -> Any:
         """Give."""
         return "x" * SIZE if kind == "text" else [{"number": n, "note": f"a note\nof customer {n}"} for n in range(SIZE // 60)]
@@ -528,7 +528,7 @@ async def test_ten_megabytes_are_cut_soon(kind: str):
     assert len(cut["text"]) <= MAX_RESULT
 
 
-async def test_while_much_is_searched_for_secrets_others_go_on():
+async def test_redacting_a_large_result_does_not_block_the_event_loop():
     loop, others = asyncio.get_running_loop(), threading.Event()
 
     def give() -> str:
@@ -542,7 +542,7 @@ async def test_while_much_is_searched_for_secrets_others_go_on():
     assert (await run(one(give, redact=redact), "it")).result == "others went on: True"
 
 
-def test_ten_megabytes_take_a_few_times_their_room():
+def test_ten_megabytes_need_bounded_memory():
     def give() -> str:
         """Give."""
         return "x" * SIZE
@@ -567,7 +567,7 @@ def hiding(function: Any, **options: Any) -> Tools:
     return one(function, redact=Redactor([r"sk-[A-Za-z0-9_-]{16,}"], literals=[SECRET]).data, **options)
 
 
-async def test_a_secret_is_taken_out_of_a_result_wherever_it_stands():
+async def test_secrets_anywhere_in_a_result_are_redacted():
     kept = {"key": KEY, KEY: 1, "list": [f"before {KEY} after", {"deep": SECRET}], "plain": "text"}
 
     def give() -> Any:
@@ -585,7 +585,7 @@ class Account:
     key: str
 
 
-async def test_a_secret_is_taken_out_of_what_becomes_json():
+async def test_secrets_in_converted_objects_are_redacted():
     def give() -> Account:
         """Give."""
         return Account(file=Path("keys") / SECRET, key=KEY)
@@ -594,7 +594,7 @@ async def test_a_secret_is_taken_out_of_what_becomes_json():
 
 
 @pytest.mark.parametrize("kind", [ToolError, ToolFailure, ToolInputInvalid, StoreUnavailable, ToolDenied])
-async def test_a_secret_is_taken_out_of_an_error(kind: type[Exception]):
+async def test_secrets_in_errors_are_redacted(kind: type[Exception]):
     def fail() -> str:
         """Fail."""
         raise kind(f"The key {KEY} of {SECRET} is wrong.")
@@ -603,7 +603,7 @@ async def test_a_secret_is_taken_out_of_an_error(kind: type[Exception]):
     assert result.error == f"The key {REDACTED} of {REDACTED} is wrong."
 
 
-async def test_a_secret_in_the_name_of_a_tool_or_of_an_argument_is_taken_out():
+async def test_secrets_in_names_of_tools_and_arguments_are_redacted():
     tools = hiding(about)
     unknown: dict[str, Any] = {"name": "Ada", KEY: 1}
     assert (await run(tools, "it", **unknown)).error == f"Argument '{REDACTED}' is unknown."
@@ -615,7 +615,7 @@ async def test_a_secret_in_the_name_of_a_tool_or_of_an_argument_is_taken_out():
     assert "sk-k" not in str(caught.value)
 
 
-async def test_a_secret_beside_what_cannot_be_written_is_taken_out_of_an_error():
+async def test_secrets_next_to_invalid_characters_are_redacted():
     def fail() -> str:
         """Fail."""
         raise ToolError(f"\ud800 {KEY}")
@@ -625,7 +625,7 @@ async def test_a_secret_beside_what_cannot_be_written_is_taken_out_of_an_error()
 
 @given(st.integers(-60, 20), st.sampled_from(["result", "list", "error"]))
 @settings(max_examples=60, deadline=None)
-def test_a_secret_where_something_is_cut_is_never_left_half_visible(shift: int, where: str):
+def test_a_secret_at_the_cut_is_redacted_completely(shift: int, where: str):
     before = "." * ((MAX_ERROR if where == "error" else MAX_RESULT) + shift)
 
     def give() -> Any:
@@ -639,7 +639,7 @@ def test_a_secret_where_something_is_cut_is_never_left_half_visible(shift: int, 
     assert "cut" in json.dumps(dataclasses.asdict(result)) or shift < 0
 
 
-async def test_what_cannot_be_searched_for_secrets_is_not_shown():
+async def test_a_message_that_cannot_be_redacted_is_not_shown():
     def give() -> str:
         """Give."""
         return SECRET
@@ -672,7 +672,7 @@ async def test_without_a_redactor_nothing_is_changed(tmp_path: Path):
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_ten_tools_take_hardly_longer_than_one(is_async: bool):  # noqa: FBT001 - pytest passes it
+async def test_ten_concurrent_tools_take_hardly_longer_than_one(is_async: bool):  # noqa: FBT001 - pytest passes it
     one_takes = 0.1
 
     async def wait() -> str:
@@ -695,7 +695,7 @@ async def test_ten_tools_take_hardly_longer_than_one(is_async: bool):  # noqa: F
     assert min(took) < 1.5 * one_takes
 
 
-async def test_a_tool_that_hangs_holds_up_no_other():
+async def test_a_hanging_tool_does_not_delay_others():
     release = threading.Event()
 
     def hang() -> str:

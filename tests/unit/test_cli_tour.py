@@ -1,4 +1,4 @@
-"""The tour plays an agent's scenes, and says so where one is not as expected."""
+"""The tour runs scenarios of an agent, and reports differences from what they expect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRONG = {
     "path": ('"format_response_node"]', '"error_router_node"]', "path: expected router_node > ... > error_router_node, was"),
     "error": ('expect.error = "media_malformed"', 'expect.error = "media_bomb"', "error: expected 'media_bomb', was 'media_malformed'"),
     "status": ('expect.error = "media_malformed"', "expect.asks = 0", "status: expected 'success', was 'error'"),
-    "tools": ("expect.says", 'expect.tools = ["search"]\nexpect.says', "tools: expected search, were none"),
+    "tools": ("expect.says", 'expect.tools = ["search"]\nexpect.says', "tools: expected search, was none"),
 }
 
 
@@ -50,38 +50,26 @@ def show_only(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guide, "load_agent", dict.fromkeys((agent.name,), agent).__getitem__)
 
 
-async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, *, everything: bool = False, **settings: str) -> int:
+async def taken(folder: Path, monkeypatch: pytest.MonkeyPatch, scenes: str, **settings: str) -> int:
     """Take a tour of sam with some scenes, without its guarantees, and return the exit code."""
     (folder / "scenes.toml").write_text(scenes, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=folder / "scenes.toml", invariants=())
     show_only(agent, monkeypatch)
     monkeypatch.setenv("COLUMNS", "200")
     given = {"engine": "direct", "data_dir": folder, "model_path": folder / "no-weights", **settings}
-    return await guide.Tour(Settings.model_validate(given), everything=everything).run()
+    return await guide.Tour(Settings.model_validate(given)).run()
 
 
-async def test_a_tour_that_goes_as_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+async def test_a_tour_as_expected_exits_with_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     assert await taken(tmp_path, monkeypatch, SCENES) == 0
     shown = capsys.readouterr().out
     assert "\na greeting\n  in    hello\n  node  router_node" in shown
     assert "\n  also  a wrong picture  (7 steps)\n        media_malformed  The media is damaged" in shown
     assert "  agrees   signatures, state and rows fit together\n" in shown
-    assert "tour --all" in shown
+    assert "interlock verify" in shown
     assert "As expected: 2 turns, 4 guarantees." in shown
     assert "hidden" not in shown
     assert "WRONG" not in shown
-
-
-async def test_a_tour_of_everything_shows_every_turn_as_it_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    assert await taken(tmp_path, monkeypatch, SCENES, everything=True) == 0
-    shown = capsys.readouterr().out
-    assert "\na greeting\n  in    hello\n  node  router_node" in shown
-    assert "\na wrong picture\n  in    (no picture) data:image/png;base64," in shown
-    assert "\n  path  router_node > " in shown
-    assert "  agrees   sam: signatures, state and rows fit together\n" in shown
-    assert "  also  " not in shown
 
 
 @pytest.mark.parametrize(
@@ -94,12 +82,12 @@ async def test_a_tour_of_everything_shows_every_turn_as_it_goes(
         ("", ""),
     ],
 )
-def test_an_answer_in_a_line_leaves_out_the_question_and_sums_up_a_table(said: str, gist: str):
+def test_an_output_in_one_line_omits_the_question_and_summarises_a_table(said: str, gist: str):
     assert guide.in_a_line(said, "how many") == gist
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_what_is_not_as_expected_is_shown_and_the_tour_fails(
+async def test_a_difference_is_shown_and_the_tour_exits_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: str
 ):
     old, new, says = WRONG[wrong]
@@ -111,14 +99,14 @@ async def test_what_is_not_as_expected_is_shown_and_the_tour_fails(
     assert "Not as expected: " in shown
 
 
-async def test_what_another_model_says_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+async def test_replies_of_another_model_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     assert await taken(tmp_path, monkeypatch, SCENES, model="stub") == 0
     assert "The replies of 'stub' were not compared" in capsys.readouterr().out
 
 
-async def test_a_promise_that_does_not_hold_fails_the_tour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+async def test_a_broken_guarantee_fails_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "document.md").write_text("# Nothing\n", encoding="utf-8")
     (tmp_path / "scenes.toml").write_text(SCENES, encoding="utf-8")
     agent = replace(load_agent("sam"), scenes=None, invariants=(), document=tmp_path / "document.md")
@@ -139,5 +127,5 @@ async def test_a_promise_that_does_not_hold_fails_the_tour(
         ("", ""),
     ],
 )
-def test_what_a_turn_goes_through_several_times_is_written_once(path: str, shown: str):
+def test_repeated_parts_of_a_path_are_folded(path: str, shown: str):
     assert as_path(folded(path.split())) == shown

@@ -38,7 +38,7 @@ def loaded(code: str, *arguments: str, cwd: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["agents"], ["show", "sam"], ["show", "sam", "--json"], ["show", "sam", "--mermaid"], ["run", "sam", "hello"]],
+    [["--help"], ["agents"], ["show", "sam"], ["show", "sam", "--json"], ["graph", "sam"], ["run", "sam", "hello"]],
     ids=" ".join,
 )
 def test_a_command_that_needs_no_langgraph_does_not_load_it(arguments: list[str], tmp_path: Path):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import dropwhile, groupby
-from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 from rich.text import Text
 
 from interlock.cli.screen import safe
-from interlock.cli.tables import drawn, is_table
-
-if TYPE_CHECKING:
-    from interlock.cli.markdown import SafeMarkdown
+from interlock.cli.tables import is_table, read_table
 
 __all__ = ["Answer", "print_answer"]
 
@@ -109,15 +105,14 @@ def _stripped(line: list[Segment]) -> list[Segment]:
     return [*kept[:-1], Segment(kept[-1].text.rstrip(), kept[-1].style)] if kept else []
 
 
-def _rendered(block: str, screen: Console, width: int) -> Iterator[Text | SafeMarkdown]:
+def _rendered(block: str, screen: Console, width: int) -> Iterator[RenderableType]:
     """Render a block: tables in columns, the other lines as Markdown."""
     is_plain = screen.options.ascii_only or len(block) > _LONGEST
     is_code = block.lstrip().startswith(_FENCES)
     for has_bar, group in groupby(block.split("\n"), key=lambda line: line.startswith("|") and not is_code):
         lines = list(group)
         if has_bar and is_table(lines):
-            rule = "-" if screen.options.ascii_only else "─"
-            yield Text("\n".join(drawn(lines, width=width, height=screen.height, rule=rule)))
+            yield read_table(lines, width=width, height=screen.height, ascii_only=screen.options.ascii_only)
         elif is_plain or has_bar:
             yield Text("\n".join(lines))
         else:

@@ -12,9 +12,8 @@ from interlock.agent import Agent
 from interlock.cli.screen import console, is_terminal, print_json, print_line
 from interlock.cli.target import AgentArgument, find
 from interlock.contract import Graph
-from interlock.contract.render import COLUMNS, as_data, cells, markdown, mermaid
+from interlock.contract.render import COLUMNS, as_data, cells, markdown
 from interlock.contract.type_hints import format_type
-from interlock.drawing import draw
 
 __all__ = ["show"]
 
@@ -22,32 +21,25 @@ __all__ = ["show"]
 def show(
     agent: AgentArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    as_mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
-    as_svg: Annotated[bool, typer.Option("--svg", help="Print a picture as SVG.")] = False,
 ) -> None:
     """Show the contracts of an agent.
 
-    For each node: what it reads, uses and writes, which node follows on which outcome, and what it must not do.
+    For each node: what it reads, uses and writes, which node follows on which outcome, and what it must not do. `interlock graph` draws it.
     """
     found = find(agent)
     if as_json:
         print_json({"agent": found.name, "speaks": list(found.speakers), "graphs": [as_data(graph) for graph in found.graphs]}, indent=2)
         return
-    if as_svg:
-        print_line(draw(found.graphs, behind=found.subgraphs).rstrip())
-        return
     for number, graph in enumerate(found.graphs):
         if number:
             print_line("")
-        if as_mermaid:
-            print_line(mermaid(graph).rstrip())
-        elif is_terminal():
+        if is_terminal():
             _draw(graph)
         else:
             print_line(f"# {graph.name}\n\n{markdown(graph).rstrip()}")
-    if found.subgraphs and not as_mermaid:
+    if found.subgraphs:
         _show_subgraphs(found)
-    if found.speakers and not as_mermaid:
+    if found.speakers:
         print_line(f"\n{'' if is_terminal() else '# '}speaks to the user: {', '.join(found.speakers)}")
 
 

@@ -1,4 +1,4 @@
-"""What is stored on this machine: suspended turns and sessions, one function for each store and purpose."""
+"""Lists and deletes stored data: suspended turns and the sessions of checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn has used: seconds, model calls, tokens and tool calls, in one line."""
+"""Resource usage of a turn in one line: seconds, model calls, tokens and tool calls."""
 
 from __future__ import annotations
 

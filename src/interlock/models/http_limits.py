@@ -77,7 +77,8 @@ class _BoundedTransport(httpx.AsyncBaseTransport):
 
 def _is_event_stream(request: httpx.Request) -> bool:
     """Return whether the client will read the response event by event. The response's content type is not trusted."""
-    return b"stream" in request.content and json.loads(request.content).get("stream") is True
+    is_json = request.headers.get("content-type") == "application/json"  # an upload is not, and its content may be a stream
+    return is_json and b"stream" in request.content and json.loads(request.content).get("stream") is True
 
 
 class _BoundedBody(httpx.AsyncByteStream):

@@ -1,1 +1,1 @@
-"""Who keeps what outlives a turn."""
+"""Adapters of stores: sessions, long-term memory and checkpoints."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,11 @@ class StoredTypes:
         from interlock.engine.serializer import ClosedSerializer  # noqa: PLC0415 - see above
 
         return ClosedSerializer(self.types, seal=self.seal)
+
+    def memory_saver(self) -> ComparingSaver:
+        from interlock.stores.savers import MemorySaver  # noqa: PLC0415 - see above
+
+        return MemorySaver(self.serializer())
 
 
 class CheckpointStore(Protocol):
@@ -93,7 +98,7 @@ def open_checkpoints(url: str | None, *, path: Path, types: Iterable[type], seal
     if url is None:
         return _sqlite(path, stored_types, timeout_s)
     if url == "memory:":
-        return Checkpoints(_MemoryStore(stored_types), LocalLocks(), timeout_s=timeout_s)
+        return Checkpoints(_SharedStore(stored_types.memory_saver), LocalLocks(), timeout_s=timeout_s)
     if url.startswith("sqlite:"):
         return _sqlite(_path(url.removeprefix("sqlite:")), stored_types, timeout_s)
     if url.startswith(_POSTGRES):
@@ -103,22 +108,22 @@ def open_checkpoints(url: str | None, *, path: Path, types: Iterable[type], seal
     raise SettingsInvalid("'checkpoint_url' must be 'memory:', 'sqlite:PATH', 'postgresql://...' or 'firestore:PROJECT'.")
 
 
-class _MemoryStore:
-    """Stores checkpoints in this object. They survive `aclose`."""
+class _SharedStore:
+    """A store with one checkpointer for all event loops, created at first use. It survives `aclose`."""
 
-    def __init__(self, stored_types: StoredTypes) -> None:
-        self._stored_types = stored_types
+    def __init__(self, create: Callable[[], ComparingSaver]) -> None:
+        self._create = create
         self._saver: ComparingSaver | None = None
 
     async def saver(self) -> ComparingSaver:
-        from interlock.stores.savers import MemorySaver  # noqa: PLC0415 - see above
-
         if self._saver is None:
-            self._saver = MemorySaver(self._stored_types.serializer())
+            self._saver = self._create()
         return self._saver
 
     async def aclose(self) -> None:
-        pass
+        close = getattr(self._saver, "aclose", None)
+        if close is not None:
+            await close()
 
 
 class _SqliteStore:
@@ -148,17 +153,6 @@ class _SqliteStore:
     async def _close_ended(self) -> None:
         for loop in [loop for loop in self._savers if loop.is_closed()]:
             await self._savers.pop(loop).abandon()
-
-
-class _FirestoreStore:
-    def __init__(self, saver: Any) -> None:
-        self._saver = saver
-
-    async def saver(self) -> ComparingSaver:
-        return self._saver
-
-    async def aclose(self) -> None:
-        await self._saver.aclose()
 
 
 def _sqlite(path: Path, stored_types: StoredTypes, timeout_s: float) -> Checkpoints:
@@ -194,4 +188,4 @@ def _firestore(name: str, stored_types: StoredTypes, timeout_s: float) -> Checkp
 
     tenant = found["tenant"] or "default"
     saver = FirestoreCheckpointer(project=found["project"], tenant=tenant, serde=stored_types.serializer(), timeout_s=timeout_s)
-    return Checkpoints(_FirestoreStore(saver), LocalLocks(), timeout_s=timeout_s)
+    return Checkpoints(_SharedStore(lambda: saver), LocalLocks(), timeout_s=timeout_s)

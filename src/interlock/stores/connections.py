@@ -1,57 +1,56 @@
-"""Connections of one event loop to a Redis server, with commands sent in pipelines.
-
-Commands issued in the same iteration of the event loop are sent to the server in one batch: with many concurrent sessions,
-most of the time of a command goes into system calls and task switches, which a batch shares. The connections close with the
-event loop.
-"""
+"""Connections of one event loop to a Redis server. They close with the event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple, TypeAlias, cast
 
-import hiredis
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.exceptions import RedisError
 
-__all__ = ["MAX_BATCH", "MAX_CONNECTIONS", "Command", "Connections", "Unsent"]
+__all__ = ["MAX_CONNECTIONS", "Command", "Connections", "Target", "Unsent"]
 
 MAX_CONNECTIONS = 32
 """How many connections an event loop may have. Further commands wait for a free one."""
 
-MAX_BATCH = 32
-"""How many commands one batch has. Limits how many large replies a small command may have to wait for."""
-
 Command: TypeAlias = tuple[str | bytes | int, ...]
-ConnectionFactory: TypeAlias = Callable[[], AbstractConnection]
+
+
+class Target(NamedTuple):
+    """The class and the arguments of a connection."""
+
+    connection_class: type[AbstractConnection]
+    options: dict[str, Any]
 
 
 class Unsent(Exception):
     """The connection could not be established, so the command was not sent."""
 
 
-class _PendingCommand(NamedTuple):
-    """A command and the future of its reply."""
+class _Pool(ConnectionPool):
+    """A pool that closes a connection if establishing it was cancelled: the reply to its AUTH may arrive later."""
 
-    command: Command
-    reply: asyncio.Future[Any]
+    async def ensure_connection(self, connection: AbstractConnection) -> None:
+        try:
+            await super().ensure_connection(connection)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
 
 
 class Connections:
-    """Connection pool of one event loop. A broken connection is discarded, not repaired.
+    """Connection pool of one event loop.
 
-    The client of redis-py with its pool was tried first. It takes twice the processor time, and does not report whether a
-    command had been sent when the connection broke. One command at a time on each connection took twice as long as batches.
+    It uses the connections of redis-py and not its client, which does not report whether a command had been sent when the
+    connection broke. redis-py's blocking pool is not used, because it loses a connection if `release` is cancelled.
     """
 
     def __init__(self, *, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
-        self._idle: list[AbstractConnection] = []
-        self._pending: list[_PendingCommand] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._open = True
+        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._pools: dict[str, _Pool] = {}
+        self._is_closed = False
         self._is_started = False
         self._lifetime = self._close_with_loop()
 
@@ -61,105 +60,36 @@ class Connections:
             self._is_started = True
             await anext(self._lifetime)
 
-    def call(self, factory: ConnectionFactory, command: Command) -> asyncio.Future[Any]:
-        """Send a command once and return the future of its reply, which raises TimeoutError after the time limit.
-
-        A command that is cancelled before it is sent is not sent. Cancelling it later does not affect the other commands.
-        """
-        loop = asyncio.get_running_loop()
-        pending = _PendingCommand(command, loop.create_future())
-        self._pending.append(pending)
-        if len(self._pending) == 1:  # the task starts in the next iteration, after all commands of this one have been added
-            task = loop.create_task(self._send_all(factory))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return pending.reply
+    async def call(self, target: Target, command: Command) -> Any:
+        """Send a command once and return its reply. Raises Unsent, TimeoutError after the time limit, or redis-py's errors."""
+        async with asyncio.timeout(self._timeout_s), self._free:
+            pool = self._pool(target)
+            try:
+                connection = await pool.get_connection()
+            except RedisError as error:
+                raise Unsent from error
+            try:
+                await connection.send_command(*command)
+                return cast("Any", await connection.read_response())  # which disconnects if it is cancelled
+            finally:
+                if self._is_closed:
+                    await connection.disconnect()
+                await pool.release(connection)
 
     async def aclose(self) -> None:
-        """Close the idle connections now, and those in use when their batch is done."""
+        """Close the idle connections now, and those in use when their command is done."""
         await self._lifetime.aclose()
+
+    def _pool(self, target: Target) -> _Pool:
+        path = target.options.get("path", "")  # all else stays the same for one server
+        if path not in self._pools:
+            self._pools[path] = _Pool(target.connection_class, **target.options)
+        return self._pools[path]
 
     async def _close_with_loop(self) -> AsyncGenerator[None, None]:
         try:
             yield
         finally:
-            self._open = False
-            await self._close()
-
-    async def _close(self) -> None:
-        while self._idle:
-            await self._idle.pop().disconnect()
-
-    async def _send_all(self, factory: ConnectionFactory) -> None:
-        """Send the pending commands in batches, each on its own connection."""
-        pending, self._pending = self._pending, []
-        parts = [pending[start : start + MAX_BATCH] for start in range(0, len(pending), MAX_BATCH)]
-        if len(parts) == 1:
-            await self._send_batch(factory, parts[0])
-        else:
-            await asyncio.gather(*(self._send_batch(factory, part) for part in parts))
-
-    async def _send_batch(self, factory: ConnectionFactory, pending: Sequence[_PendingCommand]) -> None:
-        """Send a batch of commands and resolve their replies. An error is set on every reply that has not arrived."""
-        try:
-            async with asyncio.timeout(self._timeout_s), self._slots:
-                left = [one for one in pending if not one.reply.done()]
-                if left:
-                    await self._exchange(factory, left)
-        except Exception as error:  # noqa: BLE001 - the callers translate it
-            for one in pending:
-                if not one.reply.done():
-                    one.reply.set_exception(error)
-        finally:
-            for one in pending:
-                one.reply.cancel()  # only where this task was cancelled, because the event loop ends
-
-    async def _exchange(self, factory: ConnectionFactory, pending: Sequence[_PendingCommand]) -> None:
-        connection = await self._acquire(factory)
-        try:
-            await connection.send_packed_command(b"".join([_pack(one.command) for one in pending]))
-            for one in pending:
-                _resolve(one.reply, await _read_reply(connection))
-        finally:  # redis-py has closed the connection if it broke, or if this task was cancelled before the reply arrived
-            if connection.is_connected:
-                self._idle.append(connection)
-            if not self._open:
-                await self._close()
-
-    async def _acquire(self, factory: ConnectionFactory) -> AbstractConnection:
-        while self._idle:
-            connection = self._idle.pop()
-            if not await connection.can_read():
-                return connection
-            await connection.disconnect(nowait=True)  # readable without a pending command: the server has closed it
-        connection = factory()
-        try:
-            await connection.connect()
-        except BaseException as error:
-            await connection.disconnect(nowait=True)
-            if isinstance(error, RedisError):
-                raise Unsent from error
-            raise
-        return connection
-
-
-_pack = cast("Callable[[Command], bytes]", hiredis.pack_command)  # the type stub declares a command as a single word
-
-
-async def _read_reply(connection: AbstractConnection) -> Any:
-    """Read a reply. An error reply is returned, not raised: the other commands of the batch may have succeeded."""
-    try:
-        return cast("Any", await connection.read_response())
-    except RedisError as error:
-        if not connection.is_connected:
-            raise
-        return error
-
-
-def _resolve(answer: asyncio.Future[Any], reply: Any) -> None:
-    if answer.done():  # the caller has cancelled it
-        return
-    if isinstance(reply, RedisError):
-        answer.set_exception(reply)
-    else:
-        answer.set_result(reply)
+            self._is_closed = True
+            for pool in self._pools.values():
+                await pool.disconnect(inuse_connections=False)

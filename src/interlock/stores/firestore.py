@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from google.cloud.firestore import AsyncClient
 from langchain_core.runnables import RunnableConfig
@@ -188,38 +188,6 @@ class FirestoreCheckpointer(ComparingSaver):
         number = int(current.split(".")[0]) if isinstance(current, str) else current or 0
         return f"{number + 1:032}.{secrets.randbelow(10**16):016}"
 
-    def get_tuple(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `aget_tuple`."""
-        raise _async_only("aget_tuple")
-
-    def list(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `alist`."""
-        raise _async_only("alist")
-
-    def put(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `aput`."""
-        raise _async_only("aput")
-
-    def put_writes(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `aput_writes`."""
-        raise _async_only("aput_writes")
-
-    def delete_thread(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `adelete_thread`."""
-        raise _async_only("adelete_thread")
-
-    def delete_for_runs(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `adelete_for_runs`."""
-        raise _async_only("adelete_for_runs")
-
-    def copy_thread(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `acopy_thread`."""
-        raise _async_only("acopy_thread")
-
-    def prune(self, *_: Any, **__: Any) -> NoReturn:
-        """Not supported: use `aprune`."""
-        raise _async_only("aprune")
-
     async def _writes(self, wanted: Sequence[StoredCheckpoint]) -> Mapping[str, Mapping[str, Slots]] | None:
         """Return the pending writes of checkpoints, or None if one is corrupt. The caller then reads them one by one."""
         try:
@@ -314,7 +282,3 @@ def _config(path: CheckpointPath, own_id: str) -> RunnableConfig:
 def _older(key: str, needed: set[str]) -> Callable[[str], bool]:
     """Return a filter for keys older than a checkpoint, without those needed. Newer ones may be added concurrently."""
     return lambda of: of < key and of not in needed
-
-
-def _async_only(name: str) -> NotImplementedError:
-    return NotImplementedError(f"FirestoreCheckpointer is asynchronous: use 'await {name}(...)', and run graphs with 'ainvoke'.")

@@ -21,8 +21,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar, cast
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from interlock.errors import SettingsInvalid, StateUnstorable, StoreCorrupt
 
@@ -37,6 +40,7 @@ __all__ = [
     "Document",
     "Payload",
     "StoredCheckpoint",
+    "StoredWrites",
     "Write",
     "checked",
     "chunk_names",
@@ -66,7 +70,7 @@ _ID_BYTES = 256
 _WORD_BYTES = 64 * 1024
 _TENANT_BYTES = 400
 
-T = TypeVar("T")
+T = TypeVar("T", bound=BaseModel)
 Fields = Mapping[str, Any]
 
 
@@ -105,14 +109,19 @@ class CheckpointPath:
         checked(self.ns, "namespace of a checkpoint")
 
 
-@dataclass(frozen=True)
-class Payload:
+class _Stored(BaseModel):
+    """Fields of a document that is read. Values of another type are rejected, and other fields ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class Payload(_Stored):
     """The description of a payload in its document, with the data itself if it is small."""
 
     type: str
     size: int
     sha256: str
-    chunks: int
+    chunks: Annotated[int, Field(ge=0, lt=_MOST_CHUNKS)]
     data: bytes
 
     def joined(self, chunks: Sequence[object], *, owner: str) -> bytes:
@@ -124,15 +133,29 @@ class Payload:
         return whole
 
 
-@dataclass(frozen=True)
-class StoredCheckpoint:
-    """The parsed document of a checkpoint."""
+class StoredCheckpoint(_Stored):
+    """The document of a checkpoint."""
 
-    path: CheckpointPath
+    key: str
+    thread: str
+    ns: str
+    id: str
     parent: str | None
     run: str | None
     checkpoint: Payload
     metadata: Payload
+
+    @cached_property
+    def path(self) -> CheckpointPath:
+        return CheckpointPath(self.thread, self.ns, self.id)
+
+
+class StoredWrites(_Stored):
+    """The document of a task's writes."""
+
+    task: str
+    slot: str
+    writes: Payload
 
 
 @dataclass(frozen=True)
@@ -205,31 +228,25 @@ def chunks_of(name: str, fields: Fields) -> list[str]:
     names: list[str] = []
     for key in ("checkpoint", "metadata", "writes"):
         with suppress(StoreCorrupt):
-            payload = _payload(fields, key, name)
+            payload = _parsed(Payload, name, fields.get(key))
             names += chunk_names(name, payload.sha256, payload.chunks)
     return names
 
 
 def read_checkpoint(name: str, fields: Fields) -> StoredCheckpoint:
     """Parse the document of a checkpoint."""
-    path = CheckpointPath(_of(fields, "thread", str, name), _of(fields, "ns", str, name), _of(fields, "id", str, name))
-    if path.name != name or path.key != fields.get("key"):
+    stored = _parsed(StoredCheckpoint, name, fields)
+    if stored.path.name != name or stored.path.key != stored.key:
         raise _corrupt(name)
-    return StoredCheckpoint(
-        path=path,
-        parent=_of(fields, "parent", (str, type(None)), name),
-        run=_of(fields, "run", (str, type(None)), name),
-        checkpoint=_payload(fields, "checkpoint", name),
-        metadata=_payload(fields, "metadata", name),
-    )
+    return stored
 
 
-def read_writes(name: str, fields: Fields, *, path: CheckpointPath) -> tuple[str, str, Payload]:
-    """Parse the document of a task's writes into task, slot and payload."""
-    task, slot = _of(fields, "task", str, name), _of(fields, "slot", str, name)
-    if write_name(path, task, slot) != name:
+def read_writes(name: str, fields: Fields, *, path: CheckpointPath) -> StoredWrites:
+    """Parse the document of a task's writes."""
+    stored = _parsed(StoredWrites, name, fields)
+    if write_name(path, stored.task, stored.slot) != name:
         raise _corrupt(name)
-    return task, slot, _payload(fields, "writes", name)
+    return stored
 
 
 def packed(writes: Iterable[Write]) -> bytes:
@@ -270,21 +287,8 @@ def _corrupt(name: str) -> StoreCorrupt:
     return StoreCorrupt(f"Document '{name}' does not have the fields that the checkpointer writes. It is left as it is.")
 
 
-def _of(fields: Fields, key: str, kind: type[T] | tuple[type[Any], ...], name: str) -> T:
-    value = fields.get(key, ...)
-    if not isinstance(value, kind):
-        raise _corrupt(name)
-    return cast("T", value)
-
-
-def _payload(fields: Fields, key: str, name: str) -> Payload:
-    stored = cast("dict[str, Any]", _of(fields, key, dict, name))
-    if not 0 <= _of(stored, "chunks", int, name) < _MOST_CHUNKS:
-        raise _corrupt(name)
-    return Payload(
-        type=_of(stored, "type", str, name),
-        size=_of(stored, "size", int, name),
-        sha256=_of(stored, "sha256", str, name),
-        chunks=_of(stored, "chunks", int, name),
-        data=_of(stored, "data", bytes, name),
-    )
+def _parsed(kind: type[T], name: str, fields: object) -> T:
+    try:
+        return kind.model_validate(fields)
+    except ValidationError:
+        raise _corrupt(name) from None

@@ -129,8 +129,8 @@ class Records:
         written: dict[str, dict[str, dict[str, list[Write]]]] = {key: {} for key in paths}
         for name, fields in await self._firestore.where_in(WRITES, "of", list(paths)) if paths else ():
             path = paths[fields["of"]]
-            task, slot, stored_writes = read_writes(name, fields, path=path)
-            written[path.key].setdefault(task, {})[slot] = unpacked(await self.joined(stored_writes, owner=name), owner=name)
+            stored = read_writes(name, fields, path=path)
+            written[path.key].setdefault(stored.task, {})[stored.slot] = unpacked(await self.joined(stored.writes, owner=name), owner=name)
         return written
 
     async def joined(self, payload: Payload, *, owner: str) -> bytes:
@@ -190,8 +190,8 @@ class Records:
         found = await self._firestore.get(WRITES, [name])
         if not found:
             return list(given)
-        _, _, stored_writes = read_writes(name, found[name], path=path)
-        had = unpacked(await self.joined(stored_writes, owner=name), owner=name)
+        stored = read_writes(name, found[name], path=path)
+        had = unpacked(await self.joined(stored.writes, owner=name), owner=name)
         more = [write for write in given if write.index not in {other.index for other in had}]
         return [*had, *more] if more else []
 

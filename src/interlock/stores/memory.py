@@ -80,9 +80,9 @@ def open_memory(url: str | None, *, path: Path, timeout_s: float) -> StoredMemor
     if not url.startswith(_SCHEMES):
         raise SettingsInvalid("'memory_url' must start with 'postgresql://'. Leave it out to use a SQLite file.")
     require("psycopg", extra="postgres", what="PostgreSQL's client")
-    from interlock.stores.postgres import PostgresServer  # noqa: PLC0415 - an extra, and most of a second
+    from interlock.stores.postgres import PostgresMemory  # noqa: PLC0415 - an extra, and most of a second
 
-    return StoredMemory(PostgresServer(url, timeout_s=timeout_s))
+    return StoredMemory(PostgresMemory(url, timeout_s=timeout_s))
 
 
 def _namespace(subject: str) -> tuple[str, ...]:

@@ -1,38 +1,26 @@
-"""Checkpoints on a PostgreSQL server, by LangGraph's `AsyncPostgresSaver`: the extra `interlock[postgres]`.
-
-The connections come from `PostgresServer`, not from psycopg_pool: with a server that is down, its callers wait until the
-timeout while the error goes to the log only, and its connections cannot be closed after their event loop has ended.
-"""
+"""Checkpoints on a PostgreSQL server, by LangGraph's `AsyncPostgresSaver`: the extra `interlock[postgres]`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
-import psycopg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg.rows import DictRow
 
 from interlock.engine.serializer import ClosedSerializer
-from interlock.errors import SettingsInvalid, StateUnstorable, StoreCorrupt, StoreFull, StoreUnavailable, TurnError
+from interlock.errors import StoreUnavailable, TurnError
 from interlock.stores.event_loops import PerEventLoop
 from interlock.stores.locks import digest, poll_until_locked, state_conflict
-from interlock.stores.postgres import (
-    CORRUPT,
-    RESOURCES,
-    UNTRANSLATABLE,
-    PostgresServer,
-)
+from interlock.stores.postgres import Connection, PostgresServer, first_value, set_up
 from interlock.stores.savers import Call, Put, Saver, run_to_completion
 
 __all__ = ["PostgresCheckpoints"]
 
 _SETUP_LOCK = 0x17E8_10CD  # key of the advisory lock: any number, the same in every process
-_VERSION = "SELECT coalesce(max(v), -1) AS v FROM checkpoint_migrations"
 _TRY_LOCK = "SELECT pg_try_advisory_lock(%s) AS held"
 _UNLOCK = "SELECT pg_advisory_unlock(%s) AS held"
 _LOCK_THREAD = "SELECT pg_advisory_xact_lock(%s)"
@@ -41,14 +29,13 @@ _OWN = "SELECT checkpoint_id FROM checkpoints WHERE thread_id = %s AND checkpoin
 _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
 T = TypeVar("T")
-Connection = psycopg.AsyncConnection[DictRow]
 
 
 class PostgresCheckpoints:
     """Checkpoint store on a PostgreSQL server."""
 
     def __init__(self, url: str, *, types: Iterable[type], seal: str = "", timeout_s: float) -> None:
-        self._server = _CheckpointServer(url, timeout_s=timeout_s)
+        self._server = PostgresServer(url, setting="checkpoint_url", stores="checkpoints", prepare=_set_up, timeout_s=timeout_s)
         self._saver = _PostgresSaver(self._server, types, seal)
         self.locks = PostgresLocks(self._server)
 
@@ -62,73 +49,8 @@ class PostgresCheckpoints:
         await self._server.aclose()
 
 
-class _CheckpointServer(PostgresServer):
-    """Connection pool that runs calls on LangGraph's checkpointer."""
-
-    def __init__(self, url: str, *, timeout_s: float) -> None:
-        try:
-            super().__init__(url, timeout_s=timeout_s)
-        except SettingsInvalid as error:
-            reason = str(error).replace("memory_url", "checkpoint_url")
-        else:
-            return
-        raise SettingsInvalid(reason)
-
-    async def run(self, call: Call[T], serde: ClosedSerializer) -> T:
-        """Run a call on a free connection. If the connection died while it was idle, the call is repeated on another one."""
-        work: Any = _SaverCall(call, serde)
-        try:
-            return cast("T", await self._execute(work))
-        except StoreUnavailable as error:
-            if not isinstance(error.__cause__, TimeoutError):
-                raise
-        raise StoreUnavailable(f"The checkpoints on '{self._name}' did not answer within {self._timeout_s:g} s.")
-
-    async def connect(self) -> Connection:
-        """Open a connection outside the pool."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return (await self._connect()).connection
-        except TimeoutError as error:
-            raise StoreUnavailable(f"The checkpoints on '{self._name}' did not answer within {self._timeout_s:g} s.") from error
-        except (psycopg.Error, OSError, UnicodeError) as error:
-            raise self._failed(error) from error
-
-    async def query_value(self, connection: Connection, statement: Any, *values: Any) -> Any:
-        """Run a statement on a connection outside the pool, and return the first value of its first row."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                row = await (await connection.execute(statement, values)).fetchone()
-        except TimeoutError as error:
-            raise StoreUnavailable(f"The checkpoints on '{self._name}' did not answer within {self._timeout_s:g} s.") from error
-        except (psycopg.Error, OSError) as error:
-            raise self._failed(error) from error
-        return None if row is None else next(iter(row.values()))
-
-    async def _run(self, store: Any, operation: Any) -> Any:
-        connection: Connection = store.connection
-        saver = _LangGraphSaver(connection, serde=operation.serde)
-        if not self._prepared:
-            await _prepare(connection, saver)
-            self._prepared = True
-        return await operation.call(saver)
-
-    def _failed(self, error: Exception) -> TurnError:
-        self._prepared = False  # the tables may have been dropped
-        state = (error.sqlstate if isinstance(error, psycopg.Error) else None) or ""
-        name = f"{type(error).__name__} {state}".strip()
-        if state.startswith(RESOURCES):
-            return StoreFull(f"The server of the checkpoints on '{self._name}' has run out of resources ({name}).")
-        if state in UNTRANSLATABLE:
-            return StateUnstorable(f"The encoding of the checkpoints on '{self._name}' lacks a character. Use a database in UTF8.")
-        if state.startswith(CORRUPT) or isinstance(error, UnicodeDecodeError):
-            return StoreCorrupt(f"The checkpoints on '{self._name}' are damaged, or not LangGraph's ({name}). They are left as they are.")
-        return StoreUnavailable(f"The checkpoints on '{self._name}' cannot be used ({name}). Check 'checkpoint_url' and the server.")
-
-
-class _SaverCall(NamedTuple):
-    call: Any
-    serde: ClosedSerializer
+async def _set_up(connection: Connection) -> None:
+    await set_up(connection, AsyncPostgresSaver, migrations="checkpoint_migrations", lock=_SETUP_LOCK)
 
 
 class _LangGraphSaver(AsyncPostgresSaver):
@@ -150,15 +72,15 @@ class _LangGraphSaver(AsyncPostgresSaver):
     async def aput_after(self, put: Put, expected: str | None) -> None:
         """Add a checkpoint if the newest one is `expected`. Raises StateConflict otherwise, unless it is stored already."""
         async with self._locked_thread(put):
-            if expected == await _first(self.conn, _NEWEST, *put.thread):
+            if expected == await first_value(self.conn, _NEWEST, *put.thread):
                 await super().aput(*put)
-            elif await _first(self.conn, _OWN, *put.thread, put.checkpoint["id"]) is None:
+            elif await first_value(self.conn, _OWN, *put.thread, put.checkpoint["id"]) is None:
                 raise state_conflict()
 
     @asynccontextmanager
     async def _locked_thread(self, put: Put) -> AsyncGenerator[None]:
         async with self.conn.transaction():
-            await _first(self.conn, _LOCK_THREAD, _key("\0".join(put.thread)))
+            await first_value(self.conn, _LOCK_THREAD, _key("\0".join(put.thread)))
             yield
 
 
@@ -176,7 +98,7 @@ class _Serializer(ClosedSerializer):
 class _PostgresSaver(Saver):
     """Stores checkpoints in LangGraph's tables, but keeps values out of its JSON column that JSON would change."""
 
-    def __init__(self, server: _CheckpointServer, types: Iterable[type], seal: str) -> None:
+    def __init__(self, server: PostgresServer, types: Iterable[type], seal: str) -> None:
         self._server = server
         self._serializer = _Serializer(types, seal=seal)
         super().__init__(self._serializer)
@@ -203,7 +125,7 @@ class _PostgresSaver(Saver):
         await inner.aput_after(put._replace(checkpoint=_escaped(put.checkpoint)), expected)
 
     async def _run(self, call: Call[T]) -> T:
-        return await self._server.run(call, self._serializer)
+        return await self._server.run(lambda connection: call(_LangGraphSaver(connection, serde=self._serializer)))
 
 
 def _escaped(checkpoint: Checkpoint) -> Checkpoint:
@@ -220,26 +142,6 @@ def _is_json(value: Any) -> bool:
     return value is None or type(value) is bool or not isinstance(value, str | int | float)
 
 
-async def _prepare(connection: Connection, saver: AsyncPostgresSaver) -> None:
-    """Create the tables if they do not exist. LangGraph's `setup` alone fails when two processes run it concurrently."""
-    try:
-        version = await _first(connection, _VERSION)
-    except psycopg.errors.UndefinedTable:
-        version = -1
-    if version == len(saver.MIGRATIONS) - 1:
-        return
-    # Poll with `pg_try_advisory_lock`: a blocked `pg_advisory_lock` deadlocks with CREATE INDEX CONCURRENTLY.
-    while not await _first(connection, _TRY_LOCK, _SETUP_LOCK):  # noqa: ASYNC110 - another process has it
-        await asyncio.sleep(0.02)
-    await saver.setup()
-    await _first(connection, _UNLOCK, _SETUP_LOCK)
-
-
-async def _first(connection: Connection, statement: Any, *values: Any) -> Any:
-    row = await (await connection.execute(statement, values)).fetchone()
-    return None if row is None else next(iter(cast("Mapping[str, Any]", row).values()))
-
-
 def _key(name: str) -> int:
     """Return the key of the advisory lock with this name."""
     return int.from_bytes(digest(name)[:8], signed=True)
@@ -253,7 +155,7 @@ class PostgresLocks:
     LocalLocks: to the server, all tasks of one event loop are the same lock holder.
     """
 
-    def __init__(self, server: _CheckpointServer) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self._connections = PerEventLoop(_LockConnection, release=_LockConnection.finish)
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
@@ -62,6 +62,12 @@ class ComparingSaver(BaseCheckpointSaver[Any], ABC):
         Otherwise raises StateConflict and stores nothing. No other writer can store between the comparison and the insert. A
         checkpoint that is stored already, because the reply to an earlier attempt was lost, counts as success.
         """
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise NotImplementedError: only the asynchronous methods exist."""
+        raise NotImplementedError("Interlock's checkpointers are asynchronous: use 'ainvoke', 'astream', 'aget_tuple', 'aput' and so on.")
+
+    get_tuple = list = put = put_writes = delete_thread = delete_for_runs = copy_thread = prune = _refuse
 
 
 class Saver(ComparingSaver, ABC):
@@ -171,26 +177,6 @@ class Saver(ComparingSaver, ABC):
             raise StoreError(f"The checkpoint could not be stored ({type(error).__name__}).") from error
         raise StateUnstorable(f"The checkpoint contains a value that cannot be stored ({reason}).")
 
-    def get_tuple(self, config: RunnableConfig) -> NoReturn:  # noqa: ARG002 - LangGraph's signature, as below
-        """Not supported: see the class."""
-        _refuse()
-
-    def list(self, config: RunnableConfig | None, **_: Any) -> Iterator[CheckpointTuple]:  # noqa: ARG002
-        """Not supported: see the class."""
-        _refuse()
-
-    def put(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions) -> NoReturn:  # noqa: ARG002
-        """Not supported: see the class."""
-        _refuse()
-
-    def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> NoReturn:  # noqa: ARG002
-        """Not supported: see the class."""
-        _refuse()
-
-    def delete_thread(self, thread_id: str) -> NoReturn:  # noqa: ARG002
-        """Not supported: see the class."""
-        _refuse()
-
 
 class MemorySaver(Saver):
     """Stores checkpoints in memory."""
@@ -288,7 +274,3 @@ def _are_versions(seen: Any) -> bool:
         return False
     kinds: set[Any] = {type(version) for versions in seen for version in versions.values()}
     return kinds <= {str} or kinds <= {int, float}
-
-
-def _refuse() -> NoReturn:
-    raise NotImplementedError("Interlock's checkpointers are asynchronous: use 'ainvoke', 'astream', 'aget_state' and so on.")

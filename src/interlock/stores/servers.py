@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from abc import ABC, abstractmethod
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 from redis.asyncio.connection import AbstractConnection, Connection, UnixDomainSocketConnection, parse_url
@@ -20,12 +20,10 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as ConnectionLost
 
 from interlock.errors import SettingsInvalid, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
-from interlock.stores.connections import Unsent
+from interlock.stores.connections import Target, Unsent
 from interlock.stores.valkey import EmbeddedValkey
 
-__all__ = ["ConnectionFactory", "EmbeddedServer", "RemoteServer", "Server"]
-
-ConnectionFactory = Callable[[], AbstractConnection]
+__all__ = ["EmbeddedServer", "RemoteServer", "Server"]
 
 _URL = (
     "The URL of the session store cannot be used. It is 'redis://[user:password@]host[:port][/number]', the same with 'rediss://', "
@@ -43,30 +41,27 @@ _ERROR_CODES = re.compile(r"\b(WRONGTYPE|OOM|MISCONF|READONLY)\b")  # some serve
 _CODE = re.compile(r"([A-Z]{2,20})( |$)")
 
 
-class Server(Protocol):
+class Server(ABC):
     """A Redis server to connect to."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
 
-    async def connection_factory(self) -> ConnectionFactory:
-        """Return a function that creates a connection object, which is not connected yet."""
-        ...
+    @abstractmethod
+    async def target(self) -> Target:
+        """Return where to connect. Starts a server that Interlock owns."""
 
-    def mark_unreachable(self) -> None:
+    def mark_unreachable(self) -> None:  # noqa: B027 - the address of a remote server does not change
         """Record that connecting failed."""
-        ...
 
     def translate_error(self, error: Exception) -> StoreError:
         """Translate an error of redis-py into a StoreError."""
-        ...
+        return _translate_error(error, name=self.name)
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027 - Interlock did not start a remote server
         """Release the server."""
-        ...
 
 
-class RemoteServer:
+class RemoteServer(Server):
     """The server at a URL."""
 
     def __init__(self, url: str) -> None:
@@ -78,34 +73,23 @@ class RemoteServer:
             raise SettingsInvalid(_URL) from None
         address = options["path"] if "path" in options else f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
         self.name = f"at '{address}'"
-        self._factory: ConnectionFactory = lambda: connection_class(**options)
+        self._target = Target(connection_class, options)
 
-    async def connection_factory(self) -> ConnectionFactory:
-        """Return a function that creates a connection object."""
-        return self._factory
-
-    def mark_unreachable(self) -> None:
-        """Do nothing: the address of a remote server does not change."""
-
-    def translate_error(self, error: Exception) -> StoreError:
-        """Translate an error of redis-py into a StoreError."""
-        return _translate_error(error, name=self.name)
-
-    async def aclose(self) -> None:
-        """Do nothing: Interlock did not start the server."""
+    async def target(self) -> Target:
+        """Return where to connect."""
+        return self._target
 
 
-class EmbeddedServer:
+class EmbeddedServer(Server):
     """The embedded Valkey server."""
 
     def __init__(self, valkey: EmbeddedValkey) -> None:
         self.name = f"in '{valkey.folder}'"
         self._valkey = valkey
 
-    async def connection_factory(self) -> ConnectionFactory:
-        """Return a function that creates a connection object. Starts the server if it does not run."""
-        address = await self._valkey.address()
-        return lambda: UnixDomainSocketConnection(path=address, **_CONNECTION_OPTIONS)
+    async def target(self) -> Target:
+        """Return where to connect. Starts the server if it does not run."""
+        return Target(UnixDomainSocketConnection, {"path": await self._valkey.address(), **_CONNECTION_OPTIONS})
 
     def mark_unreachable(self) -> None:
         """Look for the server again, or start it, at the next call."""
@@ -114,7 +98,7 @@ class EmbeddedServer:
     def translate_error(self, error: Exception) -> StoreError:
         """Translate an error of redis-py into a StoreError. If the server has ended, its log gives the reason."""
         gone = isinstance(error, Unsent | ConnectionLost) and not isinstance(error, BusyLoadingError)
-        return self._valkey.failure() if gone else _translate_error(error, name=self.name)
+        return self._valkey.failure() if gone else super().translate_error(error)
 
     async def aclose(self) -> None:
         """Stop the server if this process started it."""

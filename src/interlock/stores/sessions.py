@@ -187,10 +187,10 @@ class RedisSessions:
         try:
             try:
                 # This may start the server, which has a time limit of its own.
-                return await state.connections.call(await self._server.connection_factory(), command)
+                return await state.connections.call(await self._server.target(), command)
             except retry_on:
                 self._server.mark_unreachable()
-                return await state.connections.call(await self._server.connection_factory(), command)
+                return await state.connections.call(await self._server.target(), command)
         except StoreError:
             raise
         except TimeoutError as error:

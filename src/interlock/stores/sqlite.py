@@ -28,7 +28,19 @@ from pydantic_core import from_json
 
 from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 
-__all__ = ["BUSY", "CORRUPT", "FULL", "LONGEST_S", "PRIMARY", "Row", "SqliteFile", "check_writable", "create"]
+__all__ = [
+    "BUSY",
+    "CORRUPT",
+    "FULL",
+    "LONGEST_S",
+    "PRIMARY",
+    "Row",
+    "SqliteFile",
+    "check_writable",
+    "create",
+    "file_identity",
+    "store_error",
+]
 
 # As bytes: the error about damaged text would quote it.
 _READ = "SELECT CAST(value AS BLOB) FROM store WHERE prefix = ? AND key = ?"
@@ -41,6 +53,7 @@ _TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'store'"
 FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})  # the second: no space for the index of the WAL
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR})
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 PRIMARY = 0xFF  # an extended code holds its primary one in the low byte
 
 LONGEST_S = 86_400.0  # SQLite counts milliseconds, and treats more than fit into an int as no timeout
@@ -61,7 +74,6 @@ class SqliteFile:
 
     def __init__(self, path: Path, *, timeout_s: float) -> None:
         self._path = path.absolute()
-        self._name = str(self._path)
         self._timeout_s = min(timeout_s, LONGEST_S)
         self._lock = threading.Lock()
         self._writer: sqlite3.Connection | None = None
@@ -97,11 +109,6 @@ class SqliteFile:
         except ValueError as error:
             raise StoreCorrupt(f"A row of '{self._path}' is not JSON. It is left as it is.") from error
 
-    def _file(self) -> tuple[int, int]:
-        """Return the identity of the file. A deleted file stays readable while it is open, but what is written to it is lost."""
-        found = os.stat(self._name)  # noqa: PTH116 - a third of the time
-        return found.st_dev, found.st_ino
-
     def _put(self, row: tuple[str, str, str], decided: threading.Lock) -> None:
         """Write a row, unless the caller has already got a timeout error."""
         with self._opened() as connection:
@@ -136,44 +143,51 @@ class SqliteFile:
     def _translated(self, work: Callable[[threading.Lock], T], decided: threading.Lock) -> T:
         try:
             return work(decided)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._close_writer()  # the next call reopens the file
-            raise self._failed(error) from error
-        except OSError as error:
-            raise StoreUnavailable(f"Memory '{self._path}' cannot be opened ({error.strerror}).") from error
-
-    def _failed(self, error: sqlite3.Error) -> StoreError:
-        code: int | None = getattr(error, "sqlite_errorcode", None)
-        name = getattr(error, "sqlite_errorname", type(error).__name__)
-        if code is not None and {code, code & PRIMARY} & FULL:
-            return StoreFull(f"The disk is full: memory '{self._path}' cannot be written. Free some space.")
-        if code is not None and code & PRIMARY in CORRUPT:
-            return StoreCorrupt(f"Memory '{self._path}' is damaged or is not a memory file ({name}). It is left as it is.")
-        return StoreUnavailable(f"Memory '{self._path}' cannot be used ({name}).")
+            raise store_error(error, f"memory '{self._path}'") from error
 
     def _opened(self) -> sqlite3.Connection:
-        if self._writer is not None and self._writes == self._seen():
+        if self._writer is not None and self._writes == file_identity(self._path):
             return self._writer
         self._close_writer()
         create(self._path)
         check_writable(self._path)
-        self._writes = self._file()
+        self._writes = file_identity(self._path)
         self._writer = sqlite3.connect(self._path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False)
         _log_ahead(self._writer, time.monotonic() + self._timeout_s)
         if self._writer.execute(_TABLE).fetchone() is None:
             _set_up(self._writer)
         return self._writer
 
-    def _seen(self) -> tuple[int, int] | None:
-        try:
-            return self._file()
-        except FileNotFoundError:
-            return None
-
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+
+
+def store_error(error: sqlite3.Error | OSError, what: str) -> StoreError:
+    """Translate an error about a file. `what` names the store and its file."""
+    if isinstance(error, OSError):
+        if error.errno in _NO_ROOM:
+            return StoreFull(f"The disk is full: {what} cannot be written. Free some space.")
+        return StoreUnavailable(f"The {what} cannot be opened ({error.strerror or type(error).__name__}).")
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    if code is not None and {code, code & PRIMARY} & FULL:
+        return StoreFull(f"The disk is full: {what} cannot be written. Free some space.")
+    if code is not None and code & PRIMARY in CORRUPT:
+        return StoreCorrupt(f"The {what} is damaged, or has other tables ({name}). It is left as it is.")
+    return StoreUnavailable(f"The {what} cannot be used ({name}).")
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return the identity of a file, or None. A deleted file stays readable while it is open, but what is written to it is lost."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def create(path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import os
 import sqlite3
 import threading
 from pathlib import Path
@@ -15,18 +13,9 @@ import aiosqlite
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from interlock.stores.locks import state_conflict
 from interlock.stores.savers import Call, Put, Saver, run_to_completion
-from interlock.stores.sqlite import (
-    BUSY,
-    CORRUPT,
-    FULL,
-    LONGEST_S,
-    PRIMARY,
-    check_writable,
-    create,
-)
+from interlock.stores.sqlite import BUSY, LONGEST_S, PRIMARY, check_writable, create, file_identity, store_error
 
 __all__ = ["SqliteSaver"]
 
@@ -89,19 +78,17 @@ class SqliteSaver(Saver):
             except BaseException:
                 await inner.conn.rollback()  # is queued after the statements that the connection's thread still runs
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             await self._close()  # the next call reopens the file
-            raise self._failed(error) from error
-        except OSError as error:
-            raise self._unopened(error) from error
+            raise store_error(error, f"checkpoint file '{self._path}'") from error
 
     async def _opened(self) -> AsyncSqliteSaver:
-        if self._inner is not None and self._file == self._seen():
+        if self._inner is not None and self._file == file_identity(self._path):
             return self._inner
         await self._close()
         create(self._path)
         check_writable(self._path)
-        file = self._seen()
+        file = file_identity(self._path)
         made = await asyncio.to_thread(sqlite3.connect, self._path, timeout=self._timeout_s, check_same_thread=False)
         # Connected above: if aiosqlite fails to connect, its thread never ends.
         connection = aiosqlite.Connection(lambda: made, iter_chunk_size=_ROWS)
@@ -130,33 +117,11 @@ class SqliteSaver(Saver):
             else:
                 return
 
-    def _seen(self) -> tuple[int, int] | None:
-        """Return the identity of the file, or None. What is written to a deleted file is lost."""
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
-
     async def _close(self) -> None:
         inner, self._inner = self._inner, None
         if inner is not None and _thread(inner.conn).is_alive():  # a dead thread would never reply
             with contextlib.suppress(sqlite3.Error):
                 await inner.conn.close()
-
-    def _failed(self, error: sqlite3.Error) -> StoreError:
-        code: int | None = getattr(error, "sqlite_errorcode", None)
-        name = getattr(error, "sqlite_errorname", type(error).__name__)
-        if code is not None and {code, code & PRIMARY} & FULL:
-            return StoreFull(f"The disk is full: the checkpoints in '{self._path}' cannot be written. Free some space.")
-        if code is not None and code & PRIMARY in CORRUPT:
-            return StoreCorrupt(f"The file '{self._path}' is damaged or holds no checkpoints ({name}). It is left as it is.")
-        return StoreUnavailable(f"The checkpoints in '{self._path}' cannot be used ({name}).")
-
-    def _unopened(self, error: OSError) -> StoreError:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return StoreFull(f"The disk is full: the checkpoints in '{self._path}' cannot be written. Free some space.")
-        return StoreUnavailable(f"The checkpoints in '{self._path}' cannot be opened ({error.strerror or os.strerror(error.errno or 0)}).")
 
 
 async def _first(connection: aiosqlite.Connection, statement: str, *values: str) -> Any:

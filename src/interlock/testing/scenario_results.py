@@ -13,11 +13,11 @@ from interlock.capabilities.model import Message
 from interlock.errors import InputError
 from interlock.runtime.events import Event
 from interlock.runtime.turn import TurnResult
-from interlock.testing.scenarios import ANYTHING, Expected, Kind, Scenario, Script, Turn, Used
+from interlock.testing.scenarios import ANYTHING, Kind, Scenario, Script, Turn, Used
 
 __all__ = ["ScenarioResult", "report"]
 
-_SHOWN = 400  # characters of a text that a difference shows
+_MAX_SHOWN = 400  # characters of a text that a difference shows
 _MISSING = object()
 
 
@@ -54,7 +54,7 @@ class ScenarioResult:
     @cached_property
     def differences(self) -> tuple[str, ...]:
         """Every difference from what is expected, one line each."""
-        return tuple(_Comparison(self).differences())
+        return tuple(_differences(self))
 
 
 def report(results: Iterable[ScenarioResult]) -> str:
@@ -62,94 +62,70 @@ def report(results: Iterable[ScenarioResult]) -> str:
     return "\n".join(f"{one.place}\n    {difference}" for one in results for difference in one.differences)
 
 
-class _Comparison:
-    """Compares a result with what its turn expects."""
+def _differences(found: ScenarioResult) -> Iterator[str]:
+    result: dict[str, Any] = found.result.to_json() if found.result is not None else {}
+    output: object = result.get("output")
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    state = "" if found.result is None else str(found.result.state)
+    searched = {"the result": str(result), "the state": state, "an event": str(list(found.events))}
+    events = [(event["event"], event["name"]) for event in found.events]
+    were: dict[str, Any] = {
+        "path": tuple(result.get("path", ())),
+        "tools": found.tools,
+        "side_by_side": _most_at_once(found.events),
+        "emitted": tuple(name for kind, name in events if kind == "on_custom_event"),
+        "asks": sum(kind == "on_chat_model_start" and name.startswith("Model") for kind, name in events),
+        "output": text,
+    }
+    yield from _status(found)
+    for expected in found.turn.expected(found.kind):
+        for name, was in were.items():
+            wanted: Any = getattr(expected, name)
+            if wanted is not None and not (_matches(was, wanted) if name == "path" else was == wanted):
+                yield f"{name}: expected {_shown(wanted)}, was {_shown(was)}"
+        yield from (f"output: expected {_shown(one)} in it, was {_shown(text)}" for one in expected.says if one not in text)
+        yield from (f"output: expected no {_shown(one)} in it, was {_shown(text)}" for one in expected.says_not if one in text)
+        for phrase in expected.nowhere:
+            yield from (f"nowhere: {_shown(phrase)} is in {where}" for where, inside in searched.items() if phrase in inside)
+        yield from _values(result, expected.values, expected.none)
+        for name, wanted in expected.stored.items():
+            yield from _stored(name, wanted, found.stored.get(name))
+        if isinstance(expected, Script):
+            yield from _script(expected, [messages[-1].text if messages else "" for messages in found.prompts])
 
-    def __init__(self, found: ScenarioResult) -> None:
-        self._found = found
-        self._expected = found.turn.expected(found.kind)
-        self._result: dict[str, Any] = found.result.to_json() if found.result is not None else {}
-        output: object = self._result.get("output")
-        self._output = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
-    def differences(self) -> Iterator[str]:
-        yield from self._status()
-        for expected in self._expected:
-            yield from self._steps(expected)
-            yield from self._texts(expected)
-            yield from _values(self._result, expected.values, expected.none)
-            for name, wanted in expected.stored.items():
-                yield from _stored(name, wanted, self._found.stored.get(name))
-            if isinstance(expected, Script):
-                yield from self._script(expected)
+def _status(found: ScenarioResult) -> Iterator[str]:
+    """Compare the status and the error. A turn is expected to succeed unless the scenario says otherwise."""
+    expected = found.turn.expected(found.kind)
+    errors = [one.error for one in expected if one.error is not None] or [None]
+    statuses = [one.status for one in expected if one.status is not None] or ["success" if errors == [None] else "error"]
+    was = "refused" if found.result is None else found.result.status
+    fault = found.refusal or (found.result.error if found.result is not None else None)
+    code, why = (fault.code, f" ({_short(fault.message)})") if fault is not None else (None, "")
+    yield from (f"status: expected '{status}', was '{was}'{why}" for status in statuses if status != was)
+    yield from (f"error: expected {_shown(error)}, was {_shown(code)}{why}" for error in errors if error != code)
 
-    def _status(self) -> Iterator[str]:
-        """Compare the status and the error. A turn is expected to succeed unless the scenario says otherwise."""
-        errors = [one.error for one in self._expected if one.error is not None] or [None]
-        statuses = [one.status for one in self._expected if one.status is not None] or ["success" if errors == [None] else "error"]
-        refusal, result = self._found.refusal, self._found.result
-        was = "refused" if result is None else result.status
-        fault = refusal or (result.error if result is not None else None)
-        code, why = (fault.code, f" ({_short(fault.message)})") if fault is not None else (None, "")
-        yield from (f"status: expected '{status}', was '{was}'{why}" for status in statuses if status != was)
-        yield from (f"error: expected {_named(error)}, was {_named(code)}{why}" for error in errors if error != code)
 
-    def _steps(self, expected: Expected) -> Iterator[str]:
-        """Compare the path, the tools, the custom events and the number of model calls."""
-        path = tuple(self._result.get("path", ()))
-        if expected.path is not None and not _matches(path, expected.path):
-            yield f"path: expected {_arrows(expected.path)}, was {_arrows(path)}"
-        tools = self._found.tools
-        if expected.tools is not None and tools != expected.tools:
-            yield f"tools: expected {_listed(expected.tools)}, were {_listed(tools)}"
-        if expected.side_by_side is not None and (most := _most_at_once(self._found.events)) != expected.side_by_side:
-            yield f"tools side by side: expected {expected.side_by_side}, were {most}"
-        emitted = tuple(event["name"] for event in self._found.events if event["event"] == "on_custom_event")
-        if expected.emitted is not None and emitted != expected.emitted:
-            yield f"emitted: expected {_listed(expected.emitted)}, was {_listed(emitted)}"
-        calls = sum(event["event"] == "on_chat_model_start" and event["name"].startswith("Model") for event in self._found.events)
-        if expected.asks is not None and calls != expected.asks:
-            yield f"asks: expected {expected.asks} model calls, were {calls}"
-
-    def _texts(self, expected: Expected) -> Iterator[str]:
-        """Compare the output, and search the result and the events for texts that must not occur."""
-        if expected.output is not None and self._output != expected.output:
-            yield f"output: expected {_quoted(expected.output)}, was {_quoted(self._output)}"
-        for phrase in expected.says:
-            if phrase not in self._output:
-                yield f"output: expected {_quoted(phrase)} in it, was {_quoted(self._output)}"
-        for phrase in expected.says_not:
-            if phrase in self._output:
-                yield f"output: expected no {_quoted(phrase)} in it, was {_quoted(self._output)}"
-        if expected.nowhere:
-            state = "" if self._found.result is None else str(self._found.result.state)
-            searched = {"the result": str(self._result), "the state": state, "an event": str(list(self._found.events))}
-            for phrase in expected.nowhere:
-                yield from (f"nowhere: {_quoted(phrase)} is in {where}" for where, text in searched.items() if phrase in text)
-
-    def _script(self, expected: Script) -> Iterator[str]:
-        """Compare the number and the last messages of the calls of the scripted model."""
-        prompts = [messages[-1].text if messages else "" for messages in self._found.prompts]
-        if len(prompts) != len(expected.replies):
-            yield f"script: it has {len(expected.replies)} replies, and the model was called {len(prompts)} times"
-        for number, (wanted, text) in enumerate(zip(expected.asked, prompts, strict=False), 1):
-            if isinstance(wanted, str):
-                if wanted not in text:
-                    yield f"script, call {number}: expected {_quoted(wanted)} in it, was {_quoted(text)}"
-                continue
-            for difference in _values(_json(text), wanted):
-                yield f"script, call {number}, {difference}"
+def _script(expected: Script, prompts: Sequence[str]) -> Iterator[str]:
+    """Compare the number and the last messages of the calls of the scripted model."""
+    if len(prompts) != len(expected.replies):
+        yield f"script: it has {len(expected.replies)} replies, and the model was called {len(prompts)} times"
+    for number, (wanted, text) in enumerate(zip(expected.asked, prompts, strict=False), 1):
+        if isinstance(wanted, dict):
+            yield from (f"script, call {number}, {difference}" for difference in _values(_json(text), wanted))
+        elif wanted not in text:
+            yield f"script, call {number}: expected {_shown(wanted)} in it, was {_shown(text)}"
 
 
 def _values(data: Any, wanted: Mapping[str, Any], none: Sequence[str] = ()) -> Iterator[str]:
     for where, value in wanted.items():
         found = _find(data, where.split("."))
         if found != value:
-            yield f"{where}: expected {_short(repr(value))}, was {'not there' if found is _MISSING else _short(repr(found))}"
+            yield f"{where}: expected {_shown(value)}, was {'not there' if found is _MISSING else _shown(found)}"
     for where in none:
         found = _find(data, where.split("."))
         if found is not None and found is not _MISSING:
-            yield f"{where}: expected none, was {_short(repr(found))}"
+            yield f"{where}: expected none, was {_shown(found)}"
 
 
 def _find(data: Any, where: Sequence[str]) -> Any:
@@ -198,14 +174,14 @@ def _stored(name: str, wanted: Any, found: Any) -> Iterator[str]:
     elif isinstance(wanted, list) and isinstance(found, list):
         yield from _sets(name, cast("list[str]", wanted), cast("list[str]", found))
     elif wanted != found:
-        yield f"{name}: expected {_short(repr(cast('object', wanted)))}, was {_short(repr(cast('object', found)))}"
+        yield f"{name}: expected {_shown(cast('object', wanted))}, was {_shown(cast('object', found))}"
 
 
 def _sets(what: str, expected: Iterable[str], were: Iterable[str]) -> Iterator[str]:
     wanted, found = Counter(expected), Counter(were)
     missing, more = sorted((wanted - found).elements()), sorted((found - wanted).elements())
     if missing or more:
-        yield f"{what}: missing {_listed(missing)}, unexpected {_listed(more)}"
+        yield f"{what}: missing {', '.join(missing) or 'none'}, unexpected {', '.join(more) or 'none'}"
 
 
 def _json(text: str) -> Any:
@@ -215,21 +191,11 @@ def _json(text: str) -> Any:
         return {}
 
 
-def _named(code: str | None) -> str:
-    return "none" if code is None else f"'{code}'"
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return " > ".join(map(str, cast("tuple[object, ...]", value))) or "none"
+    return "none" if value is None else _short(repr(value))
 
 
-def _listed(items: Iterable[object]) -> str:
-    return ", ".join(str(item) for item in items) or "none"
-
-
-def _arrows(path: Iterable[str]) -> str:
-    return " > ".join(path) or "none"
-
-
-def _quoted(text: str) -> str:
-    return repr(_short(text))
-
-
-def _short(text: str, limit: int = _SHOWN) -> str:
+def _short(text: str, limit: int = _MAX_SHOWN) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

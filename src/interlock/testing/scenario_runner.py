@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import JsonValue
 
 from interlock.agent import Agent
+from interlock.app import Interlock
 from interlock.capabilities.model import Model
 from interlock.contract import Graph
 from interlock.discovery import load_agent
@@ -20,40 +21,9 @@ from interlock.testing.scenario_results import ScenarioResult
 from interlock.testing.scenarios import Kind, Scenario, Turn
 from interlock.testing.switched import SwitchedModel
 
-__all__ = ["App", "OpenApp", "ScenarioApps", "ScenarioRun"]
+__all__ = ["OpenApp", "ScenarioApps", "ScenarioRun"]
 
-T = TypeVar("T")
-
-
-class App(Protocol):
-    """The methods of `interlock.Interlock` that a scenario needs."""
-
-    async def run(
-        self,
-        agent: str | Graph | Agent,
-        given: str | Mapping[str, Any],
-        *,
-        session: str | None = None,
-        role: str | None = None,
-        on_event: Listener | None = None,
-    ) -> TurnResult:
-        """Run a turn."""
-        ...
-
-    async def answer(self, agent: str | Graph | Agent, text: str, *, session: str, on_event: Listener | None = None) -> TurnResult:
-        """Resume a suspended turn with a person's answer."""
-        ...
-
-    def adapter(self, agent: str | Graph | Agent, capability: type[T]) -> T:
-        """Return the adapter of a capability."""
-        ...
-
-    async def close(self) -> None:
-        """Release what was opened."""
-        ...
-
-
-OpenApp: TypeAlias = Callable[[Mapping[str, Any], Mapping[type, object]], App]
+OpenApp: TypeAlias = Callable[[Mapping[str, Any], Mapping[type, object]], Interlock]
 """Creates an application with these settings, on top of its own, and these grants."""
 
 
@@ -62,10 +32,10 @@ class ScenarioApps:
 
     def __init__(self, open_app: OpenApp) -> None:
         self._open_app = open_app
-        self._apps: dict[str, App] = {}
+        self._apps: dict[str, Interlock] = {}
         self._model = SwitchedModel()
 
-    def app(self, settings: Mapping[str, Any], kind: Kind) -> App:
+    def app(self, settings: Mapping[str, Any], kind: Kind) -> Interlock:
         """Return the application for these settings."""
         name = json.dumps([kind, settings], sort_keys=True, default=str)
         if name not in self._apps:
@@ -128,13 +98,13 @@ class ScenarioRun:
             stored=await self._stored(app, turn),
         )
 
-    async def _run(self, app: App, turn: Turn, listener: Listener) -> TurnResult:
+    async def _run(self, app: Interlock, turn: Turn, listener: Listener) -> TurnResult:
         session = self._session_of(turn)
         if turn.answer is not None:
             return await app.answer(self._agent, turn.answer, session=session, on_event=listener)
         return await app.run(self._agent, turn.given, session=session, role=turn.role or self._scenario.role, on_event=listener)
 
-    async def _stored(self, app: App, turn: Turn) -> dict[str, JsonValue]:
+    async def _stored(self, app: Interlock, turn: Turn) -> dict[str, JsonValue]:
         """Read the agent's stores that the turn has expectations for."""
         names = {name for expected in turn.expected(self._kind) for name in expected.stored}
         session = self._session_of(turn)

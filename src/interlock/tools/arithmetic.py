@@ -1,7 +1,9 @@
-"""Exact arithmetic with limits. Expressions are parsed here and never run as code."""
+"""Exact arithmetic with limits. Python's parser reads an expression, which is never run as code."""
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 import unicodedata
 from collections.abc import Callable
@@ -47,7 +49,10 @@ def calculate(expression: str) -> Fraction:
     """Return the value of an expression. Raises ToolFailure if it is invalid or exceeds a limit."""
     if len(expression) > MAX_LENGTH:
         raise ToolFailure(f"The expression has {len(expression):,} characters; the limit is {MAX_LENGTH}.")
-    return _Parser(expression).parse()
+    tokens = _tokens(expression)
+    if not tokens:
+        raise ToolFailure("The expression is empty.")
+    return _Evaluator(tokens).evaluate()
 
 
 def written(value: Fraction) -> str:
@@ -66,91 +71,41 @@ def written(value: Fraction) -> str:
     return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else f"{sign}{digits}"
 
 
-class _Parser:
-    """Recursive-descent parser that calculates while it parses: sums of products of powers."""
+class _Evaluator:
+    """Calculates the syntax tree of an expression in which numbers are replaced by names, so that they stay exact."""
 
-    def __init__(self, expression: str) -> None:
-        self._tokens = _tokens(expression)
-        self._at = 0
-        self._depth = 0
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._numbers = {f"n{at}": _number(text) for at, (kind, text) in enumerate(tokens) if kind == "number"}
+        self._source = " ".join(f"n{at}" if kind == "number" else text.lower() for at, (kind, text) in enumerate(tokens))
 
-    def parse(self) -> Fraction:
-        if not self._tokens:
-            raise ToolFailure("The expression is empty.")
-        value = self._sum()
-        if self._at < len(self._tokens):
-            raise self._unexpected()
-        return value
+    def evaluate(self) -> Fraction:
+        try:
+            tree = ast.parse(self._source, mode="eval").body
+        except SyntaxError as error:
+            raise ToolFailure(f"The expression is not valid: {error.msg.rstrip('.')}.") from None
+        return self._value(tree, MAX_DEPTH)
 
-    def _sum(self) -> Fraction:
-        value = self._product()
-        while sign := self._take("+", "-"):
-            other = self._product()
-            value = _bounded(value + other if sign == "+" else value - other)
-        return value
-
-    def _product(self) -> Fraction:
-        value = self._signed()
-        while sign := self._take("*", "/", "//", "%"):
-            other = self._signed()
-            if sign != "*" and other == 0:
-                raise ToolFailure("Division by zero.")
-            value = _bounded(_PRODUCTS[sign](value, other))
-        return value
-
-    def _signed(self) -> Fraction:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
+    def _value(self, node: ast.expr, depth: int) -> Fraction:
+        if not depth:
             raise ToolFailure(f"The expression is nested more than {MAX_DEPTH} deep.")
-        sign = self._take("+", "-")
-        value = self._signed() if sign else self._power()
-        self._depth -= 1
-        return -value if sign == "-" else value
-
-    def _power(self) -> Fraction:
-        base = self._atom()
-        return _power(base, self._signed()) if self._take("**") else base
-
-    def _atom(self) -> Fraction:
-        kind, text = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
-        if kind == "number":
-            self._at += 1
-            return _number(text)
-        if kind == "name":
-            self._at += 1
-            return self._call(text)
-        if not self._take("("):
-            raise self._unexpected()
-        value = self._sum()
-        self._close()
-        return value
-
-    def _call(self, name: str) -> Fraction:
-        function = _FUNCTIONS.get(name.lower())
-        if function is None or not self._take("("):
-            raise ToolFailure(f"'{name}' is unknown. Use numbers, + - * / // % ** ( ), and {', '.join(_FUNCTIONS)}.")
-        arguments = [self._sum()]
-        while self._take(","):
-            arguments.append(self._sum())
-        self._close()
-        return function(arguments)
-
-    def _close(self) -> None:
-        if not self._take(")"):
-            raise self._unexpected()
-
-    def _take(self, *signs: str) -> str:
-        if self._at < len(self._tokens) and self._tokens[self._at] in {("sign", sign) for sign in signs}:
-            self._at += 1
-            return self._tokens[self._at - 1][1]
-        return ""
-
-    def _unexpected(self) -> ToolFailure:
-        if self._at >= len(self._tokens):
-            return ToolFailure("The expression ends too early.")
-        text = self._tokens[self._at][1]
-        hint = " Write numbers without commas." if text == "," else ""
-        return ToolFailure(f"The expression has an unexpected '{text}'.{hint}")
+        match node:
+            case ast.Name(id=name) if name in self._numbers:
+                return self._numbers[name]
+            case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
+                value = self._value(operand, depth - 1)
+                return -value if isinstance(sign, ast.USub) else value
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+                # A long sum nests on its left side only, which is not counted.
+                value, other = self._value(left, depth), self._value(right, depth - 1)
+                if other == 0 and isinstance(sign, ast.Div | ast.FloorDiv | ast.Mod):
+                    raise ToolFailure("Division by zero.")
+                return _bounded(_OPERATORS[type(sign)](value, other))
+            case ast.Call(func=ast.Name(id=name), args=[_, *_] as arguments, keywords=[]) if name in _FUNCTIONS:
+                return _FUNCTIONS[name]([self._value(argument, depth - 1) for argument in arguments])
+            case ast.Tuple():
+                raise ToolFailure("The expression has an unexpected ','. Write numbers without commas.")
+            case _:
+                raise ToolFailure(f"Use only numbers, + - * / // % ** ( ), and {', '.join(_FUNCTIONS)} with their arguments.")
 
 
 def _tokens(expression: str) -> list[tuple[str, str]]:
@@ -217,10 +172,13 @@ def _abs(arguments: list[Fraction]) -> Fraction:
     return abs(arguments[0])
 
 
-_PRODUCTS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
-    "*": lambda value, other: value * other,
-    "/": lambda value, other: value / other,
-    "//": lambda value, other: Fraction(value // other),
-    "%": lambda value, other: value % other,
+_OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: lambda value, other: Fraction(value // other),
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
 }
 _FUNCTIONS: dict[str, Callable[[list[Fraction]], Fraction]] = {"min": min, "max": max, "round": _round, "abs": _abs}

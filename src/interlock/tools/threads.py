@@ -7,77 +7,55 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TypeVar, cast
+from concurrent.futures import Future
+from typing import Any, TypeVar, cast
 
 __all__ = ["Threads"]
 
 T = TypeVar("T")
 
 
-class _Job:
-    """A function to run in a thread, and the future that its caller awaits."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._work = work
-        self._context = contextvars.copy_context()
-        self._loop = asyncio.get_running_loop()
-        self.done: asyncio.Future[None] = self._loop.create_future()
-        self.result: object = None
-        self.raised: BaseException | None = None
-        self.is_abandoned = False
-
-    def run(self) -> None:
-        if self.is_abandoned:
-            return
-        try:
-            self.result = self._context.run(self._work)
-        except BaseException as error:  # noqa: BLE001 - also SystemExit: the caller must get every error
-            self.raised = error
-        with suppress(RuntimeError):  # the event loop has closed
-            self._loop.call_soon_threadsafe(self._set_done)
-
-    def _set_done(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
-
-
 class Threads:
     """Runs blocking functions in at most `at_once` daemon threads, which do not delay the end of the process.
 
-    A thread cannot be stopped. In asyncio's default executor, one that hangs would keep `asyncio.run` from returning and take a
-    worker from all other users. Here it takes one worker of this object.
+    A thread cannot be stopped. In a ThreadPoolExecutor, one that hangs would keep the process from ending. Here it takes one
+    worker of this object.
     """
 
     def __init__(self, at_once: int = 8) -> None:
         self._free = at_once
-        self._queue: deque[_Job] = deque()
+        self._queue: deque[tuple[Future[Any], Callable[[], object]]] = deque()
         self._lock = threading.Lock()
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run a function in a thread and return its result. If the caller is cancelled while the function is queued, it never starts."""
-        job = _Job(work)
-        try:
-            self._start(job)
-            await job.done
-        finally:
-            job.is_abandoned = True
-        if job.raised is not None:
-            raise job.raised
-        return cast("T", job.result)
-
-    def _start(self, job: _Job) -> None:
+        context = contextvars.copy_context()
+        future = Future[Any]()
+        self._queue.append((future, lambda: context.run(work)))
         with self._lock:
-            if not self._free:
-                self._queue.append(job)
-                return
-            self._free -= 1
-        threading.Thread(target=self._work, args=(job,), name="interlock-tool", daemon=True).start()
+            is_needed = self._free > 0
+            self._free -= is_needed
+        if is_needed:
+            threading.Thread(target=self._work, name="interlock-tool", daemon=True).start()
+        returned, raised = await asyncio.wrap_future(future)
+        if raised is not None:
+            raise raised
+        return cast("T", returned)
 
-    def _work(self, job: _Job | None) -> None:
-        while job is not None:
-            job.run()
+    def _work(self) -> None:
+        while True:
             with self._lock:
-                job = self._queue.popleft() if self._queue else None
-                if job is None:
+                if not self._queue:
                     self._free += 1
+                    return
+                future, work = self._queue.popleft()
+            if future.set_running_or_notify_cancel():
+                future.set_result(_outcome(work))
+
+
+def _outcome(work: Callable[[], object]) -> tuple[object, BaseException | None]:
+    """Call a function and return its result and its exception. An asyncio future does not accept every exception."""
+    try:
+        return work(), None
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: the caller must get every error
+        return None, error

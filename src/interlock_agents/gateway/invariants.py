@@ -1,4 +1,4 @@
-"""The gateway's six guarantees: decided by the rows and the declared fields, or seen with models and callers that do their worst."""
+"""The six guarantees of the gateway: decided from the rows and fields, or tested with hostile models and callers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OUTSIDE = (
     "/%2e%2e/admin/credentials.env",
     "/a\\..\\..\\admin\\credentials.env",
 )
-"""Ways out of the documents, none of which is one."""
+"""Paths that try to leave the documents."""
 
 
 def _calls(name: str, argument: str, values: Iterable[str], **more: str) -> ModelReply:
@@ -42,7 +42,7 @@ def _calls(name: str, argument: str, values: Iterable[str], **more: str) -> Mode
 
 
 async def sides_are_apart(lab: Lab) -> Finding:
-    """Look for what the two graphs share, and try to enter one as the other's caller."""
+    """Compare nodes and capabilities of the two graphs, and try to set fields of the other side."""
     shared = {*admin_graph.nodes} & {*user_graph.nodes} | {one.__name__ for one in {*admin_graph.capabilities} & {*user_graph.capabilities}}
     if shared:
         return Finding(False, f"both graphs have {', '.join(sorted(shared))}", "decided")
@@ -92,7 +92,7 @@ async def the_payload_is_bridge_input(lab: Lab) -> Finding:
 
 
 async def scopes_hold(lab: Lab) -> Finding:
-    """Let the customer's model try to get out."""
+    """Run a turn whose model tries to leave the documents."""
     script = (
         _calls("read_file", "file_path", OUTSIDE),
         _calls("ls", "path", ("/..", "/../admin", "/etc")),
@@ -114,7 +114,7 @@ async def scopes_hold(lab: Lab) -> Finding:
 
 
 async def models_do_not_route(lab: Lab) -> Finding:
-    """Let the model ask for the bridge where no keyword is, and say other things where one is."""
+    """Run turns whose model requests the bridge without a keyword, or vetoes it with one."""
     tried = 0
     for label in ("route_bridge", "ROUTE_BRIDGE", '{"route": "route_bridge"}', "goto: bridge", "I would send it over."):
         for observed in await lab.observe("Who is on call?", label, "route_bridge", role="admin"):

@@ -1,4 +1,4 @@
-"""Path words: what people call the folder of a side is the root of its worker's files."""
+"""Normalises paths in texts: the prefix of a scope, such as `/docs`, is the root of its worker."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Crossed(Outcome):
 
 
 class Returned(Outcome):
-    """What the customer side answered."""
+    """The reply of the customer side."""
 
     customer_response: str
 

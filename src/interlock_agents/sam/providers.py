@@ -52,6 +52,10 @@ def _open_transcriber(context: Context) -> Transcriber:
     raise SettingsInvalid(f"Transcriber '{settings.transcriber}' is unknown. Use 'off', 'pocketsphinx' or 'openai:name'.")
 
 
+def _open_images(context: Context) -> Images:
+    return context.closing(PillowImages(max_pixels=context.settings.of(SamSettings).max_image_pixels))
+
+
 async def _check_transcriber(context: Context) -> AsyncIterator[Check]:
     """Check the configured transcriber, and whether the offline one is installed."""
     yield await _check_configured(context)
@@ -80,5 +84,5 @@ PROVIDERS = (
         shared=False,
     ),
     Provider(capabilities=(Transcriber,), open=_open_transcriber, check=_check_transcriber),
-    Provider(capabilities=(Images,), open=lambda context: PillowImages(max_pixels=context.settings.of(SamSettings).max_image_pixels)),
+    Provider(capabilities=(Images,), open=_open_images),
 )

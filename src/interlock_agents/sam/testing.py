@@ -19,7 +19,7 @@ class ScriptedBackend(ScriptedModel):
         self.requests: list[ModelRequest] = []
 
     async def generate(self, request: ModelRequest) -> ModelResponse:
-        """Give the next reply as a response."""
+        """Return the next reply as a response."""
         self.requests.append(request)
         reply: Scripted | ModelResponse = self.next_reply()
         if isinstance(reply, ModelResponse):

@@ -1,4 +1,4 @@
-"""A catalogue of products in SQLite: the demo shop's, or a table of your own."""
+"""Product search in a SQLite file: the catalogue of the demo shop, or your own table."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from interlock_agents.shop.words import ASKING, ATTRIBUTES, ORDINARY, STOP, begi
 __all__ = ["MAX_ROWS", "TABLE", "Catalogue"]
 
 MAX_ROWS = 5
-"""How many products one answer has. `count` says how many there are."""
+"""How many products one result has. `count` is the number of all matches."""
 
 TABLE = "products"
 """The table, or view, of a file of your own. Its columns:
 
 | column | type | what |
 |---|---|---|
-| sku | TEXT | the number of the article |
-| name | TEXT | what it is called |
-| category | TEXT | where in the shop it stands |
+| sku | TEXT | the article number |
+| name | TEXT | the name |
+| category | TEXT | the category |
 | price_cents | INTEGER | the price in hundredths of the currency |
 | currency | TEXT | EUR, USD, ... |
-| stock | INTEGER | how many there are |
+| stock | INTEGER | the number in stock |
 """
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Product))
 _WHAT = "Catalogue"
 
-# SQLite sorts out by itself the rows that cannot match; it knows upper and lower case in ASCII only.
+# SQLite filters out rows that cannot match. Its lower() handles ASCII only, so other rows are kept.
 _SELECT = f"""
 SELECT {", ".join(_COLUMNS)}
 FROM (SELECT *, ifnull(sku, '') || ' ' || ifnull(name, '') || ' ' || ifnull(category, '') AS words_ FROM {TABLE})
@@ -49,10 +49,10 @@ _BEGINS = " AND (instr(lower(words_), ?) OR length(words_) < length(CAST(words_ 
 
 _Row = tuple[Any, ...]
 _WITH, _WITHOUT = "with", "without"
-_QUALIFIES = frozenset({_WITH, _WITHOUT, "for", "in"})  # what a product is called stands before these
-_SPELLED = 4  # letters of a word that is taken for a spelling mistake
-_SHORT = 2  # words of a name that is no full one
-_ALIKE = 0.8  # how alike two spellings of a word are
+_QUALIFIES = frozenset({_WITH, _WITHOUT, "for", "in"})  # the noun of a product comes before these
+_SPELLED = 4  # the least number of letters of a word whose spelling is corrected
+_SHORT = 2  # words of a name that is not complete
+_ALIKE = 0.8  # the similarity of a misspelled word and its correction
 
 SYNONYMS = {
     "big": "large",
@@ -68,7 +68,7 @@ SYNONYMS = {
     "noticeboard": "pinboard",
     "shelving": "shelf",
 }
-"""Words that are read as others where the catalogue does not have them. An answer says so in `read_as`."""
+"""Replacements for words that the catalogue does not have. A result lists them in `read_as`."""
 
 _WORDS = (
     "words of the name, the category or the SKU of a product; all of them must match. "
@@ -82,7 +82,7 @@ Order = Literal["best", "cheapest", "dearest"]
 
 
 class Catalogue:
-    """Looks products up. The demo catalogue is made on first use; a file of your own is only read."""
+    """Searches products. The demo catalogue is created at first use; your own file is opened read-only."""
 
     def __init__(self, folder: Path, *, path: Path | None = None) -> None:
         self._path = path or folder / "catalogue.sqlite"
@@ -107,7 +107,7 @@ class Catalogue:
             return {"query": query, "count": categories.total(), "categories": dict(categories), "products": []}
         asked = content(query)
         search = _Search([], [], [], is_priced, order)
-        # "Stock" may be part of a name; where it is not, it is part of the question.
+        # "Stock" may be part of a name; otherwise it is part of the question.
         for wanted in dict.fromkeys((tuple(asked), tuple(word for word in asked if word not in ASKING))):
             search = _Search([forms(word) for word in wanted], words(query), content(prefer), is_priced, order)
             found = search.of(self._rows(wanted)) if wanted or not query.strip() else []
@@ -125,12 +125,12 @@ class Catalogue:
         return {"query": query, **self._instead([word for word in asked if word not in ASKING], search)}
 
     def _kind(self, word: str) -> str | None:
-        """Return the category that a word is the name of."""
+        """Return the category with this name, or None."""
         names = {str(row[2] or "") for row in self._rows()}
         return next((name for name in names if len(words(name)) == 1 and not _known([name]).isdisjoint(forms(word))), None)
 
     def _instead(self, asked: list[str], search: _Search) -> dict[str, JsonValue]:
-        """Find what may be meant where nothing has all the words: other spellings of them, or fewer of them."""
+        """Search again if no product has all words: with other spellings, or with fewer words."""
         rows = self._rows() if asked else []
         vocabulary = _known([text for row in rows for text in row[:3]])
         asked, written = _rewritten(asked, vocabulary)
@@ -154,7 +154,7 @@ class Catalogue:
         return {"count": len(found), "in_stock": stock, "products": [_shown(row, self._path.name) for row in best]}
 
     def _nearest(self, rows: list[_Row], asked: Sequence[str], search: _Search) -> JsonValue | None:
-        """Find the products with most of the words, all without the same ones; or those beyond the price that was asked for."""
+        """Return the products with most of the words, all lacking the same ones, or those outside the price range."""
         beyond = dataclasses.replace(search, is_priced=_any_price, order="cheapest" if search.order == "best" else search.order)
         found = beyond.of(rows)
         if found:
@@ -166,7 +166,7 @@ class Catalogue:
             return None
         categories = {form for row in rows for form in _known(row[2:3])}
         kinds = {at for at, word in enumerate(beyond.wanted) if not categories.isdisjoint(word)}
-        # Of two words that exclude each other the one that stands nearer to what the product is was said first, and may go.
+        # Of two words that exclude each other, drop the one that is closer to the noun.
         lacks = min(groups, key=lambda one: (len(one), len(one & kinds), [-at for at in sorted(one)]))
         wanted = [word for at, word in enumerate(beyond.wanted) if at not in lacks]
         part = dataclasses.replace(beyond, wanted=wanted, order=search.order)
@@ -176,7 +176,7 @@ class Catalogue:
         return {"kind": kind, **nearest} if kind is not None and all(row[2] != kind for row in kept) else nearest
 
     def _rows(self, asked: Sequence[str] = ()) -> list[_Row]:
-        """Read the products, without most of those that do not have these words."""
+        """Read the products, without most of those that lack a word."""
         if self._is_demo and not self._path.exists():
             build(self._path, what=_WHAT, fill=_fill)
         with reading(self._path, what=_WHAT) as connection:
@@ -185,7 +185,7 @@ class Catalogue:
 
 @dataclasses.dataclass(frozen=True)
 class _Search:
-    """What is looked for, and in which order it is wanted."""
+    """The words, the price range and the order of a search."""
 
     wanted: Sequence[frozenset[str]]
     said: Sequence[str]
@@ -194,9 +194,9 @@ class _Search:
     order: Order
 
     def of(self, rows: Iterable[_Row]) -> list[_Row]:
-        """Return the rows that have every word and, where there are preferred words, those with most of these."""
+        """Return the rows that have every word and, of these, those with most of the preferred words."""
         found = [row for row in self.meant([row for row in rows if not self.missing(row)]) if self.is_priced(row)]
-        if self.order != "best":  # a bar stool stands among the chairs, but is not the cheapest chair
+        if self.order != "best":  # a bar stool is in the category of chairs, but is not the cheapest chair
             found = [row for row in found if all(not _known(row[1:2]).isdisjoint(word) for word in self.wanted)] or found
         if not self.prefer:
             return found
@@ -204,17 +204,17 @@ class _Search:
         if len(self.prefer) <= _SHORT and head is not None:  # "desk lamps": they are lamps
             found = [row for row in found if not _known(row[1:3]).isdisjoint(forms(self.prefer[head]))]
         shared = {id(row): sum(not _known(row[1:3]).isdisjoint(forms(word)) for word in self.prefer) for row in found}
-        if _WITHOUT not in self.said:  # of a chair with armrests, one with armrests is looked for
+        if _WITHOUT not in self.said:  # someone who looks at a chair with armrests wants another one with armrests
             alike = [row for row in found if (_WITHOUT in _known(row[1:2])) == (_WITHOUT in self.prefer)]
             found = alike or found
-        # As many words may differ as are asked for, or half of them, and something has to be the same.
+        # At most as many words may differ as the query has, or half of them, and at least one must match.
         least = min(len(self.prefer) - len(self.wanted), (len(self.prefer) + 1) // 2)
         most = max([1, least, *shared.values()])
         return [row for row in found if shared[id(row)] == most]
 
     def meant(self, found: list[_Row]) -> list[_Row]:
-        """Leave out what only has the name of a category in its own: a desk lamp is not among the desks."""
-        # Part of a number of an article is only looked for where no name or category has it.
+        """Remove products whose name contains the name of another category: a desk lamp is not a desk."""
+        # A part of an article number matches only if no name or category has the word.
         found = [row for row in found if all(not _known(row[1:3]).isdisjoint(word) for word in self.wanted)] or found
         for word in self.wanted:
             of_category = [row for row in found if not _known(row[2:3]).isdisjoint(word)]
@@ -222,7 +222,7 @@ class _Search:
         return found
 
     def missing(self, row: _Row) -> frozenset[int]:
-        """Return the places of the words that a row does not have. What is without something is not with it."""
+        """Return the positions of the words that a row lacks. A product "without armrests" lacks "with armrests"."""
         known = _known(row[:3])
         if _WITH in self.said and _WITHOUT not in self.said and _WITHOUT in known:
             lacks, name = self.said[self.said.index(_WITH) + 1 :], words(str(row[1]))
@@ -231,7 +231,7 @@ class _Search:
         return frozenset(at for at, word in enumerate(self.wanted) if known.isdisjoint(word))
 
     def rank(self, row: _Row) -> tuple[Any, ...]:
-        """Order by price, or by how often the question is met in name and category, then by how little else is in the name."""
+        """Return the sort key: price if requested, then matches in name and category, then the shortest name."""
         sku, name, category = (str(text or "") for text in row[:3])
         hits = sum(not known.isdisjoint(word) for known in (_known([name]), _known([category])) for word in self.wanted)
         cents = row[3] if isinstance(row[3], int) else 0
@@ -244,7 +244,7 @@ def _any_price(_row: _Row) -> bool:
 
 
 def _priced(least: float | None, most: float | None) -> Callable[[_Row], bool]:
-    """Make the test whether a product costs no less and no more."""
+    """Return a filter for a price range."""
     if least is None and most is None:
         return _any_price
     low, high = (least or 0) * 100, float("inf") if most is None else most * 100
@@ -252,7 +252,7 @@ def _priced(least: float | None, most: float | None) -> Callable[[_Row], bool]:
 
 
 def _rewritten(asked: Sequence[str], vocabulary: set[str]) -> tuple[list[str], dict[str, str]]:
-    """Write words together, or apart, that the catalogue has so: "pin boards" are pinboards, and a "desklamp" is a desk lamp."""
+    """Join or split words as the catalogue spells them: "pin boards" become "pinboards", "desklamp" becomes "desk lamp"."""
     found: list[str] = []
     read_as: dict[str, str] = {}
     for word in asked:
@@ -273,7 +273,7 @@ def _both(first: str, second: str, vocabulary: set[str]) -> bool:
 
 
 def _read(asked: list[str], vocabulary: set[str]) -> tuple[list[str], dict[str, str]]:
-    """Read words that the catalogue does not have as ones that it has: a synonym, or the one that is spelled almost like it."""
+    """Replace unknown words by a synonym or by the only similar word of the catalogue."""
     read_as: dict[str, str] = {}
     for word in asked:
         if not vocabulary.isdisjoint(forms(word)) or word in ASKING:
@@ -286,14 +286,14 @@ def _read(asked: list[str], vocabulary: set[str]) -> tuple[list[str], dict[str, 
 
 
 def _head(asked: Sequence[str], said: Sequence[str]) -> int | None:
-    """Find the word that says what a product is, as "chair" does in "grey office chair with wheels"; None where there is no such word."""
+    """Return the position of the noun, such as "chair" in "grey office chair with wheels", or None."""
     end = next((at for at, word in enumerate(said) if word in _QUALIFIES), len(said))
     names = [at for at, word in enumerate(asked) if word.isalpha() and word not in ATTRIBUTES]
     return max((at for at in names if asked[at] in said[:end]), default=names[-1] if names else None)
 
 
 def _alike(word: str, vocabulary: set[str]) -> list[str]:
-    """Find what a misspelled word may be meant for. Who misspells a word gets its first letter right, and most real words are meant."""
+    """Return similar words for a misspelled one. Its first letter is assumed to be right."""
     if not word.isalpha() or len(word) < _SPELLED or word in ORDINARY:
         return []
     known = [other for other in vocabulary if other[0] == word[0] and len(other) >= _SPELLED and other not in STOP]

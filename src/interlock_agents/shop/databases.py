@@ -1,4 +1,4 @@
-"""SQLite files that tools look things up in: built whole or not at all, read without a right to write."""
+"""SQLite files that tools read: created atomically, opened read-only."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailab
 __all__ = ["MAX_SECONDS", "build", "reading", "translated"]
 
 MAX_SECONDS = 10.0
-"""How long one look into a file may take: whoever asked may have left, and a thread cannot be stopped from outside."""
+"""How long one query may take. It runs in a thread, which cannot be stopped after its caller was cancelled."""
 
-_BUSY_S = 1.0  # how long to wait for somebody who is writing
-_STEPS = 10_000  # of SQLite's machine between two looks at the clock
+_BUSY_S = 1.0  # how long to wait for a writer
+_STEPS = 10_000  # virtual machine instructions of SQLite between two checks of the time
 _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH})
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRIMARY = 0xFF  # an extended code has the primary one in its last byte
@@ -27,7 +27,7 @@ _PRIMARY = 0xFF  # an extended code has the primary one in its last byte
 
 @contextmanager
 def reading(path: Path, *, what: str) -> Generator[sqlite3.Connection, None, None]:
-    """Open a file for one look into it. Each look has a connection of its own, so any thread and any loop may look."""
+    """Open a file read-only with a new connection, which works in any thread. Queries that take too long are interrupted."""
     with translated(path, what), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)) as connection:
         until = time.monotonic() + MAX_SECONDS
         connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
@@ -35,7 +35,7 @@ def reading(path: Path, *, what: str) -> Generator[sqlite3.Connection, None, Non
 
 
 def build(path: Path, *, what: str, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a file under another name and put it in place when it is whole: two builders at once do not meet."""
+    """Create a file under a temporary name and rename it when it is complete, so that concurrent builders do not conflict."""
     with translated(path, what):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
@@ -51,13 +51,13 @@ def build(path: Path, *, what: str, fill: Callable[[sqlite3.Connection], None]) 
 
 @contextmanager
 def translated(path: Path, what: str) -> Generator[None, None, None]:
-    """Say what goes wrong with a file, or a folder, in our own errors."""
+    """Raise errors about a file or a folder as a StoreError."""
     try:
         yield
     except sqlite3.Error as error:
         raise _typed(error, f"{what} '{path.name}'") from error
     except OSError as error:
-        # Only the file's name: whoever asked a tool need not know where on the machine it lies.
+        # Only the name of the file: a caller of a tool must not see paths of this machine.
         kind = StoreFull if error.errno in _NO_ROOM else StoreUnavailable
         raise kind(f"{what} '{path.name}' cannot be reached: {error.strerror or type(error).__name__}.") from error
 

@@ -1,4 +1,4 @@
-"""Folders of Markdown files in SQLite's full-text index: those of the demo shop, or your own."""
+"""Full-text search in folders of Markdown files, with an index in SQLite: the folders of the demo shop, or your own."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from interlock_agents.shop.words import DEFINING, content
 __all__ = ["ARTICLES", "DOCUMENTS", "MAX_ARTICLES", "MAX_BYTES", "MAX_FILES", "MAX_PASSAGE", "Collection", "Knowledge"]
 
 MAX_ARTICLES = 3
-"""How many articles one answer has. `count` says how many there are."""
+"""How many articles one result has. `count` is the number of all matches."""
 
 MAX_PASSAGE = 800
-"""How many characters of an article one answer has."""
+"""How many characters of an article one result has."""
 
 MAX_FILES = 10_000
 """How many articles a folder may have."""
@@ -33,15 +33,15 @@ MAX_FILES = 10_000
 MAX_BYTES = 1024 * 1024
 """How large an article may be."""
 
-_FORMAT = b"1"  # of the index: with another one it is built anew
-_MAX_WORDS = 16  # of a question are looked for
-_ENOUGH, _ENOUGH_WEIGHED = 0.5, 0.65  # of the weight of all words, which an article has to have
-_SEVERAL = 3  # words that say what is asked without one in a title
-_RARE = 2  # articles that have a word which is rare
-_TITLE, _TEXT = 4.0, 1.0  # a word in the title says more than one in the text
+_FORMAT = b"1"  # version of the index; another one is rebuilt
+_MAX_WORDS = 16  # of a query
+_ENOUGH, _ENOUGH_WEIGHED = 0.5, 0.65  # the part of the total weight of the words that an article must have
+_SEVERAL = 3  # words that are specific enough without one in a title
+_RARE = 2  # a word is rare if at most this many articles have it
+_TITLE, _TEXT = 4.0, 1.0  # weights of a word in the title and in the text
 _HEADING = re.compile(r"^#{1,6}\s+(?=\S)")
 
-# First where the title has all the words: a word that most texts have counts for nothing in bm25, be it ever so much the point.
+# Titles with all words come first, because bm25 ignores a word that most texts have.
 _RANKED = f"""
 SELECT article, title, text, rowid IN (SELECT rowid FROM passages WHERE passages MATCH ?) AS named FROM passages WHERE passages MATCH ?
 ORDER BY named DESC, bm25(passages, {_TITLE}, {_TEXT}), rowid"""  # noqa: S608 - numbers of ours
@@ -53,23 +53,23 @@ _Seen = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Collection:
-    """A kind of texts. An answer lists them under what one is called, with an s."""
+    """A kind of texts. A result lists them under the plural of `one`."""
 
     index: str
-    """How the file of the index is called."""
+    """The name of the index file."""
     what: str
-    """What an error calls all of them."""
+    """The name of the collection in error messages."""
     one: str
-    """What one of them is called."""
+    """The name of one text."""
     description: str
-    """What a model is told about searching them."""
+    """The description of the search tool for a model."""
     demo: Path
-    """Those that are searched where no others are given."""
+    """The default folder."""
     weighs_words: bool = False
-    """Whether a word counts the more the rarer it is. Where customers search, all words count the same."""
+    """Whether rare words count more. For customers all words count the same."""
     relevance: float = 0.0
-    """The least part of a question, rare words counting more, that a text must have. Above 0 one of its words has to
-    be in the title, unless the text has all of them."""
+    """The least part of a query, weighted by rarity, that a text must have. Above 0 one of the words must be in the
+    title, unless the text has all of them."""
 
 
 ARTICLES = Collection(
@@ -80,7 +80,7 @@ ARTICLES = Collection(
     demo=Path(__file__).parent / "articles",
     relevance=0.5,
 )
-"""What a shop tells its customers."""
+"""The help articles for customers of the shop."""
 
 DOCUMENTS = Collection(
     index="documents",
@@ -91,7 +91,7 @@ DOCUMENTS = Collection(
     demo=Path(__file__).parent / "documents",
     weighs_words=True,
 )
-"""What a company tells its analysts."""
+"""The handbook for analysts of the company."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,12 @@ class _Article:
 
 
 class Knowledge:
-    """Finds texts of a collection. The index is made on first use, and anew when a text has changed."""
+    """Searches a collection. The index is created at first use, and again when a text has changed."""
 
     def __init__(self, folder: Path, *, path: Path | None = None, collection: Collection = ARTICLES) -> None:
         self._articles = path or collection.demo
         self._collection = collection
-        # A folder of one's own has an index of its own: two that are used in turn would be rebuilt in turn.
+        # Each folder has its own index, so that using two folders alternately does not rebuild it every time.
         mark = "" if path is None else f"-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
         self._index = folder / f"{collection.index}{mark}.sqlite"
         self._known: tuple[_Seen, str] | None = None
@@ -123,7 +123,7 @@ class Knowledge:
         return {"query": query, "count": count, f"{self._collection.one}s": found}
 
     def _asked(self, query: str) -> list[str]:
-        """Leave out the words that only ask for a meaning: weighed as rare ones they would hide the page that has it."""
+        """Return the words to search for, without those that ask for a meaning: being rare, they would outweigh the others."""
         asked = content(query)
         return [word for word in asked if word not in DEFINING] or asked if self._collection.weighs_words else asked
 
@@ -137,7 +137,7 @@ class Knowledge:
             return _found(connection, asked, self._collection, is_titled=titled)
 
     def _fingerprint(self) -> str:
-        """Tell one content of the folder from another; the files are read only if one of them looks changed."""
+        """Return a digest of the folder's content. The files are read only if the time or size of one has changed."""
         seen = tuple((str(file), *_looks(file)) for file in self._files())
         if self._known is None or self._known[0] != seen:
             made = hashlib.sha256(_FORMAT)
@@ -147,7 +147,7 @@ class Knowledge:
         return self._known[1]
 
     def _is_current(self, fingerprint: str) -> bool:
-        """Tell whether the index is of these articles. One that cannot be read is made anew: it holds nothing of its own."""
+        """Return whether the index matches the articles. A damaged index does not, and is rebuilt."""
         if not self._index.exists():
             return False
         try:
@@ -162,7 +162,7 @@ class Knowledge:
             raise StoreUnavailable(f"{kind.what} '{folder.name}' is not a folder. Name one with Markdown files in it.")
         files = sorted(file for file in folder.rglob("*.md") if file.is_file())
         if len(files) > MAX_FILES:
-            raise StoreUnavailable(f"{kind.what} '{folder.name}' has {len(files):,} {kind.one}s; {MAX_FILES:,} are taken.")
+            raise StoreUnavailable(f"{kind.what} '{folder.name}' has {len(files):,} {kind.one}s; the limit is {MAX_FILES:,}.")
         return files
 
     def _read(self) -> Iterator[_Article]:
@@ -178,8 +178,8 @@ class Knowledge:
 
 
 def _found(connection: sqlite3.Connection, asked: Sequence[str], collection: Collection, *, is_titled: bool) -> tuple[int, list[JsonValue]]:
-    """Find the articles that are about what is asked, the best first, each with its best passage and the words that it lacks."""
-    # Words are letters and digits only, and quoted: what FTS5 takes for syntax never reaches it.
+    """Return the number of relevant articles and the best of them, each with its best passage and the words that it lacks."""
+    # Words are letters and digits only, and quoted, so that FTS5 never parses them as syntax.
     quoted, weighs = [f'"{word}"' for word in asked], collection.weighs_words
     having = [_articles(connection, word) for word in quoted]
     ((total,),) = connection.execute("SELECT COUNT(DISTINCT article) FROM passages")
@@ -193,22 +193,22 @@ def _found(connection: sqlite3.Connection, asked: Sequence[str], collection: Col
     named = f"title : ({' AND '.join(quoted)})"
     for article, title, passage, is_named in connection.execute(_RANKED, (named, " OR ".join(quoted))) if scores else ():
         if article in scores and article not in found:
-            extra = len(title) if is_named and weighs else 0  # of two titles that have all the words, the shorter one is meant
+            extra = len(title) if is_named and weighs else 0  # of two titles that have all words, prefer the shorter one
             lacks: list[JsonValue] = [word for word, articles in zip(asked, having, strict=True) if article not in articles]
             found[article] = (
                 math.inf if is_named else scores[article] * weighs,
                 extra,
                 {"id": article, "title": title, "passage": passage, "lacks": lacks},
             )
-    ordered = sorted(found.values(), key=lambda one: (-one[0], one[1]))  # those of the same score stay as they are ranked
+    ordered = sorted(found.values(), key=lambda one: (-one[0], one[1]))  # the sort is stable: equal scores keep their rank
     return len(scores), [article for *_, article in ordered[:MAX_ARTICLES]]
 
 
 def _relevant(having: Sequence[set[str]], total: int, *, weighs: bool) -> dict[str, float]:
-    """Find the articles that have enough of the words.
+    """Return the scores of the articles that have enough of the words.
 
-    Where words are weighed one counts the more the rarer it is, and most if no article has it. Else an article would be shown
-    for "purple table" because it has the word "table", as half of them do.
+    With weights, rare words count more, and a word that no article has counts most. Otherwise an article would match
+    "purple table" because it has the word "table", as half of them do.
     """
     scores: defaultdict[str, float] = defaultdict(float)
     weights = 0.0
@@ -221,9 +221,9 @@ def _relevant(having: Sequence[set[str]], total: int, *, weighs: bool) -> dict[s
 
 
 def _in_title(connection: sqlite3.Connection, quoted: Sequence[str], having: Sequence[set[str]], total: int) -> set[str]:
-    """Find the articles whose title has half of what is asked, rare words counting more. A page may mention it and be on something else.
+    """Return the articles whose title has half of the query, weighted by rarity.
 
-    A page that has all of several words, one of them rare, is taken to be about them, whatever its title.
+    A page that has all of several words, one of them rare, counts too, whatever its title.
     """
     weights = [math.log((total + 1) / (len(articles) + 0.5)) for articles in having]
     met: defaultdict[str, float] = defaultdict(float)
@@ -240,12 +240,12 @@ def _articles(connection: sqlite3.Connection, match: str) -> set[str]:
 
 
 def _to_the_point(having: Sequence[set[str]], total: int, titled: set[str], relevance: float) -> set[str]:
-    """Find the articles that have all words, and those with enough of them, rare words counting more, and one in the title."""
+    """Return the articles that have all words, and those with enough of them, weighted by rarity, and one in the title."""
     weights = [math.log1p(total / max(len(articles), 1)) for articles in having]
     met = {one: sum(weight for weight, articles in zip(weights, having, strict=True) if one in articles) for one in titled}
     near = {one for one, weight in met.items() if weight >= relevance * sum(weights)}
     complete = {one for one in having[0] if all(one in others for others in having)}
-    # One word that many texts have says too little.
+    # A single word that many texts have is not specific.
     return near if len(having) == 1 and len(complete) > MAX_ARTICLES else near | complete
 
 
@@ -255,7 +255,7 @@ def _looks(file: Path) -> tuple[int, int]:
 
 
 def _article(name: str, text: str) -> _Article:
-    """Take an article apart: the first line is its title if it is a heading, else the file's name is."""
+    """Parse an article: the title is its first line if that is a heading, else the name of the file."""
     first, _, rest = text.strip().partition("\n")
     if _HEADING.match(first):
         return _Article(name, _HEADING.sub("", first).strip(), _passages(rest))
@@ -263,15 +263,15 @@ def _article(name: str, text: str) -> _Article:
 
 
 def _passages(text: str) -> tuple[str, ...]:
-    """Put paragraphs together as long as they fit; a heading begins anew."""
+    """Join paragraphs into passages up to the maximum length. A heading starts a new passage."""
     passages: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         whole = " ".join(paragraph.split())
-        for piece in textwrap.wrap(whole, MAX_PASSAGE):
-            if passages and not _HEADING.match(piece) and len(passages[-1]) + len(piece) < MAX_PASSAGE:
-                passages[-1] += f"\n{piece}"
+        for part in textwrap.wrap(whole, MAX_PASSAGE):
+            if passages and not _HEADING.match(part) and len(passages[-1]) + len(part) < MAX_PASSAGE:
+                passages[-1] += f"\n{part}"
             else:
-                passages.append(piece)
+                passages.append(part)
     return tuple(passages) or ("",)
 
 

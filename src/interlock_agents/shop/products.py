@@ -1,4 +1,4 @@
-"""The products of the demo shop: the same ones whenever and wherever they are made."""
+"""The products of the demo shop, generated deterministically."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Product:
 
 @dataclass(frozen=True)
 class _Family:
-    """Products that differ in what they are made of, and in size or kind. Each step up costs more."""
+    """Products that differ in material and in size or kind. Each step up costs more."""
 
     category: str
     prefix: str
     names: tuple[str, ...]
-    """With a place for what it is made of, and one for its size."""
+    """Templates with a place for the material and one for the size."""
     materials: tuple[str, ...]
     sizes: tuple[str, ...]
     cents: int
@@ -113,11 +113,11 @@ _FAMILIES = (
     ),
 )  # fmt: skip
 
-_SOLD_OUT = 13  # every so many there is one that is out of stock
+_SOLD_OUT = 13  # every 13th product is out of stock
 
 
 def products() -> Iterator[Product]:
-    """Make the products, always the same."""
+    """Generate the products."""
     index = 0
     for family in _FAMILIES:
         number = 1000

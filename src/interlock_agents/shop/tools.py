@@ -13,7 +13,7 @@ __all__ = ["analyst_tools", "desk_tools"]
 
 
 def desk_tools(folder: Path, *, catalogue_path: Path | None = None, knowledge_path: Path | None = None) -> tuple[FunctionTool, ...]:
-    """Return what desk's specialists may use. Files of your own replace the demo ones; indexes are made in `folder`."""
+    """Return the tools of desk. Your own files replace the demo files; indexes are created in `folder`."""
     folder = folder.expanduser()
     articles = Knowledge(folder, path=_expanded(knowledge_path), collection=ARTICLES)
     return (
@@ -24,7 +24,7 @@ def desk_tools(folder: Path, *, catalogue_path: Path | None = None, knowledge_pa
 
 
 def analyst_tools(folder: Path, *, documents_path: Path | None = None) -> tuple[FunctionTool, ...]:
-    """Return what analyst may use beside its warehouse. A folder of your own replaces the demo handbook."""
+    """Return the tools of analyst beside its warehouse. Your own folder replaces the demo handbook."""
     documents = Knowledge(folder.expanduser(), path=_expanded(documents_path), collection=DOCUMENTS)
     return (
         FunctionTool("calculate", evaluate),

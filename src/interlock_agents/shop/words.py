@@ -1,4 +1,4 @@
-"""The words of a text, as a search sees them."""
+"""Splits texts into words for searching."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 __all__ = ["ASKING", "ATTRIBUTES", "DEFINING", "ORDINARY", "STOP", "beginning", "content", "forms", "words"]
 
 _WORD = re.compile(r"([^\W_]+)(?:'(?:s|t|re|ve|ll|d|m)\b)?")
-_LEAST = 4  # letters of a word that may be a plural: "bus" and "gas" are none
+_LEAST = 4  # letters of a plural: "bus" and "gas" are singular
 
 _STOP = """
 a about after again all also am an and any are as at be been before but by can could did do does doing don done else for from get
@@ -42,16 +42,16 @@ round rustic shiny simple soft square strong stylish sturdy thick thin vintage w
 """
 
 STOP = frozenset(_STOP.split())
-"""Words that say nothing about what is looked for."""
+"""Function words, which are not searched for."""
 
 DEFINING = frozenset(_DEFINING.split())
-"""Words that ask what something means or how it is done. A page about it need not have them."""
+"""Words that ask what something means or how it is done. A page that answers need not contain them."""
 
 ASKING = frozenset(_ASKING.split())
-"""Words that ask for something about a product, where they are not part of its name."""
+"""Words that ask for a property of a product, unless they are part of its name."""
 
 ATTRIBUTES = frozenset(_ATTRIBUTES.split())
-"""Words that say what a product is like: its colour, material, size or shape. A product is looked for by another word: what it is."""
+"""Colours, materials, sizes and shapes. A query also needs the word for the product itself."""
 
 _ORDINARY = """
 back
@@ -64,7 +64,7 @@ tie ties tiger tiles timer timers times tired treaty tries waiting wallet wallet
 writes
 """
 ORDINARY = frozenset(_ORDINARY.split())
-"""Words that are spelled like a word of the catalogue and mean something else: they are never taken for a spelling mistake."""
+"""Words that are spelled almost like a word of the catalogue: they are never corrected."""
 
 
 def words(text: str) -> list[str]:
@@ -77,7 +77,7 @@ def words(text: str) -> list[str]:
 
 
 def content(text: str) -> list[str]:
-    """Return the words of a text that say what is looked for, each once. In a number of an article, such as A-100, all do."""
+    """Return the content words of a text, each once. All parts of an article number, such as A-100, count."""
     found: dict[str, None] = {}
     for piece in text.split():
         parts = words(piece)
@@ -87,7 +87,7 @@ def content(text: str) -> list[str]:
 
 
 def forms(word: str) -> frozenset[str]:
-    """Return a word and what it may be the plural of: two words are the same where they have a form in common."""
+    """Return a word and its possible singulars. Two words match if they have a form in common."""
     found = {word}
     if len(word) >= _LEAST and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         found.add(word[:-1])
@@ -101,7 +101,7 @@ def forms(word: str) -> frozenset[str]:
 
 
 def beginning(word: str) -> str:
-    """Return what every word begins with that has a form in common with this one."""
+    """Return the common prefix of all words that match this one."""
     found = forms(word)
     shared = min(found, key=len)
     while not all(form.startswith(shared) for form in found):

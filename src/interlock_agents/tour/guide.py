@@ -21,7 +21,6 @@ from interlock.cli.verify import COLOURS
 from interlock.discovery import load_agent
 from interlock.engine import ENGINES
 from interlock.runtime.events import Event
-from interlock.runtime.turn import TurnResult
 from interlock.settings import Settings
 from interlock.testing.scenario_results import ScenarioResult
 from interlock.testing.scenario_runner import ScenarioApps, ScenarioRun
@@ -46,13 +45,11 @@ A_KEY = "sk-" + "not-a-real-key-" * 2
 class Tour:
     """Shows one screen for each agent, and one for what Interlock does for every agent."""
 
-    def __init__(self, settings: Settings, *, everything: bool = False) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._everything = everything
         self._screen = console()
         self._turns = self._guarantees = 0
         self._wrong: list[str] = []
-        self._seen: dict[tuple[str, ...], str] = {}
         self._has_listed = False
         self._tools = Tools()
 
@@ -84,7 +81,6 @@ class Tour:
         """Run the scenarios of an agent that are marked for the tour."""
         if agent.scenes is None:
             return
-        self._seen = {}
         self._has_listed = False
         apps, numbers, is_first = ScenarioApps(self._open), itertools.count(1), True
         try:
@@ -95,7 +91,7 @@ class Tour:
                 session = f"{self._settings.folder.name[-40:]}-{next(numbers)}"
                 run = ScenarioRun(scenario, apps, agent=agent.name, session=session)
                 for turn in scenario.turns:
-                    if turn.detailed or self._everything:
+                    if turn.detailed:
                         await self._show(run, scenario, turn, node_by_node=is_first)
                         is_first = False
                     else:
@@ -118,10 +114,7 @@ class Tour:
         took = (perf_counter() - start) * 1000
         path = () if found.result is None else found.result.path
         if not node_by_node and path:
-            seen = self._seen.get(path)
-            shown = as_path(folded(path)) if seen is None else f"as in “{seen}”"
-            self._line("path", Text(shown, "dim"))
-        self._seen.setdefault(path, scenario.title_of(turn))
+            self._line("path", Text(as_path(folded(path)), "dim"))
         self._outcome(found, f"{_steps(found)}, {took:.0f} ms")
         self._compare(found)
         self._has_listed = False
@@ -133,7 +126,8 @@ class Tour:
             self._screen.print()
             self._has_listed = True
         self._line("also", Text.assemble((scenario.title_of(turn), "cyan"), (f"  ({_steps(found)})", "dim")))
-        self._one_line(_result_line(found, turn))
+        outcome, text = _outcome_of(found)
+        self._one_line(Text.assemble(outcome, f"  {safe(in_a_line(text, turn.text))}"))
         self._compare(found)
 
     def _compare(self, found: ScenarioResult) -> None:
@@ -183,7 +177,7 @@ class Tour:
                     self._differs(verdict.proof)
                     continue
                 graph = next((graph for graph in graphs if verdict.invariant.startswith(graph)), "")
-                shown = verdict.invariant if self._everything else verdict.invariant.removeprefix(graph)
+                shown = verdict.invariant.removeprefix(graph)
                 alike[verdict.how, shown] = alike.get((verdict.how, shown), 0) + 1
                 status.update(f"[dim]after '{verdict.invariant}'[/]")
         for (how, shown), count in alike.items():
@@ -230,20 +224,13 @@ class Tour:
         self._line(word, text)
 
     def _outcome(self, found: ScenarioResult, figures: str) -> None:
-        result, refusal = found.result, found.refusal
-        if result is not None:
-            self._end(result, figures)
-        elif refusal is not None:
-            self._line("out", Text.assemble((refusal.code, "red"), f"  {safe(_beginning(refusal.message, 300))}"))
-
-    def _end(self, result: TurnResult, figures: str) -> None:
         """Show the result of a turn."""
-        outcome, said = _outcome_of(result)
-        if "\n" not in said:
-            self._line("out", Text.assemble(outcome, f"  {safe(_beginning(said, 300))}", (f"  ({figures})", "dim")))
+        outcome, text = _outcome_of(found)
+        if "\n" not in text:
+            self._line("out", Text.assemble(outcome, f"  {safe(_beginning(text, 300))}", (f"  ({figures})", "dim")))
             return
         self._line("out", Text.assemble(outcome, (f"  ({figures})", "dim")))
-        print_answer(self._screen, _abridged(said), indent=_MARGIN)
+        print_answer(self._screen, _abridged(text), indent=_MARGIN)
 
     def _sum_up(self) -> None:
         """Show whether everything was as expected."""
@@ -259,7 +246,7 @@ class Tour:
         steps = {
             f"{command} chat analyst": "ask questions about a shop's data (also: chat desk, chat puntini)",
             f"{command} new my_agent": "create an agent of your own",
-            f"{command} tour --all": "this tour with the steps of every turn",
+            f"{command} verify": "check every guarantee of every agent",
             "docs/tutorial.md": "write an agent step by step",
         }
         self._screen.print("\n[bold]next[/]")
@@ -268,20 +255,14 @@ class Tour:
             self._screen.print(Text(f"    {step}"), soft_wrap=True)
 
 
-def _outcome_of(result: TurnResult) -> tuple[tuple[str, str], str]:
+def _outcome_of(found: ScenarioResult) -> tuple[tuple[str, str], str]:
     """Return the status of a turn as a word with its colour, and the output or error message."""
-    if result.error is not None:
-        return (result.error.code, "red"), result.error.message
-    return ("waiting", "yellow") if result.status == "waiting" else ("ok", "green"), str(result.output)
-
-
-def _result_line(found: ScenarioResult, turn: Turn) -> Text:
-    """Return the result of a turn in one line."""
-    if found.result is None:
-        refusal = found.refusal
-        return Text() if refusal is None else Text.assemble((refusal.code, "red"), f"  {safe(refusal.message)}")
-    outcome, said = _outcome_of(found.result)
-    return Text.assemble(outcome, f"  {safe(in_a_line(said, turn.text))}")
+    result = found.result
+    fault = found.refusal if result is None else result.error
+    if fault is not None:
+        return (fault.code, "red"), fault.message
+    is_waiting = result is not None and result.status == "waiting"
+    return ("waiting", "yellow") if is_waiting else ("ok", "green"), "" if result is None else str(result.output)
 
 
 def in_a_line(said: str, asked: str) -> str:

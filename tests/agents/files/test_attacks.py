@@ -49,7 +49,7 @@ def dice(seed: int) -> random.Random:
     return random.Random(seed)  # noqa: S311 - the same attempts every time
 
 
-def test_it_is_as_many_as_is_said() -> None:
+def test_the_number_of_attempts_is_as_documented() -> None:
     assert 2 * sum(SHARES.values()) >= 200_000
 
 
@@ -69,7 +69,7 @@ def test_paths_that_go_up(arena: Arena) -> None:
     arena.ask_all(paths(), share=SHARES["upwards"], code="path_denied")
 
 
-def test_paths_in_other_writings_of_dots_and_slashes(arena: Arena) -> None:
+def test_encoded_dots_and_slashes(arena: Arena) -> None:
     dots = [
         "%2e",
         "%252e",
@@ -99,7 +99,7 @@ def test_paths_in_other_writings_of_dots_and_slashes(arena: Arena) -> None:
     arena.ask_all(paths(), share=SHARES["encoded"], code=None)
 
 
-def test_paths_that_are_none(arena: Arena) -> None:
+def test_invalid_paths(arena: Arena) -> None:
     def paths() -> Iterator[str]:
         roll = dice(3)
         outside = str(arena.outside)
@@ -187,7 +187,7 @@ def test_links(arena: Arena) -> None:
         assert arena.searched(search, "everything") is None
 
 
-def test_hard_links_and_what_is_no_file(arena: Arena) -> None:
+def test_hard_links_and_special_files(arena: Arena) -> None:
     names = ["hard.md", "hard.png", "fifo", "socket"]
     (arena.root / "hard.md").hardlink_to(arena.outside / "canary.md")
     (arena.root / "hard.png").hardlink_to(arena.outside / "picture.png")
@@ -266,7 +266,7 @@ def naive_leaks(path: Path) -> bool:
     return False
 
 
-def test_a_folder_that_is_exchanged_for_a_link_all_the_time(arena: Arena) -> None:
+def test_a_folder_that_is_swapped_for_a_link_in_a_loop(arena: Arena) -> None:
     (arena.root / "link").symlink_to(arena.outside / "folder")
     requests = [
         *(("read", "/inside/file.md"), ("read", "/inside/deeper/file.md"), ("read", "/inside/canary.md"), ("read", "/inside/picture.png")),
@@ -284,7 +284,7 @@ def test_a_folder_that_is_exchanged_for_a_link_all_the_time(arena: Arena) -> Non
     arena.check()
 
 
-def test_a_file_that_is_exchanged_for_a_link_all_the_time(arena: Arena) -> None:
+def test_a_file_that_is_swapped_for_a_link_in_a_loop(arena: Arena) -> None:
     pairs = [(arena.root / f"{kind}.md", arena.root / f"{kind}-other") for kind in ("soft", "hard", "fifo", "folder")]
     for plain, _ in pairs:
         plain.write_text("a file inside\n")
@@ -302,7 +302,7 @@ def test_a_file_that_is_exchanged_for_a_link_all_the_time(arena: Arena) -> None:
     arena.check()
 
 
-def test_a_folder_that_is_exchanged_for_a_link_while_it_is_deleted(arena: Arena) -> None:
+def test_a_folder_that_is_swapped_for_a_link_while_it_is_deleted(arena: Arena) -> None:
     doomed, link = arena.root / "doomed", arena.root / "doomed-link"
 
     def cleared() -> bool:
@@ -330,7 +330,7 @@ def test_a_folder_that_is_exchanged_for_a_link_while_it_is_deleted(arena: Arena)
     arena.check()
 
 
-def test_an_exchange_is_one(tmp_path: Path) -> None:
+def test_the_swap_is_atomic(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "other").symlink_to("/")
     exchange(tmp_path / "one", tmp_path / "other")

@@ -21,7 +21,7 @@ def backend(root: Path) -> Iterator[ScopedBackend]:
     scope.close()
 
 
-def test_it_has_nothing_to_execute_commands_with(backend: ScopedBackend) -> None:
+def test_the_backend_cannot_execute_commands(backend: ScopedBackend) -> None:
     assert not isinstance(backend, SandboxBackendProtocol)
     assert not hasattr(backend, "execute")
 
@@ -32,16 +32,16 @@ def test_two_dots_in_a_name_are_legal(backend: ScopedBackend) -> None:
     assert [match["path"] for match in backend.glob("*..*").matches or []] == ["/report..final.md"]
 
 
-def test_a_scope_to_read_says_so(root: Path) -> None:
+def test_a_read_only_scope_rejects_every_change(root: Path) -> None:
     (root / "a.md").write_text("text")
     backend = ScopedBackend(Scope(root, writable=False))
     errors = [backend.write("/b.md", "x").error, backend.edit("/a.md", "text", "x").error, backend.delete("/a.md").error]
     errors.append(backend.upload_files([("/a.md", b"x")])[0].error)
-    assert all(str(error).startswith("path_denied: ") and "not changed" in str(error) for error in errors)
+    assert all(str(error).startswith("path_denied: ") and "is read-only" in str(error) for error in errors)
     assert (root / "a.md").read_text() == "text"
 
 
-def test_an_edit_that_would_not_fit_is_not_tried(backend: ScopedBackend, root: Path) -> None:
+def test_an_edit_over_the_limit_is_rejected_before_replacing(backend: ScopedBackend, root: Path) -> None:
     (root / "a.md").write_text("a" * 900_000)
     began = time.process_time()
     assert str(backend.edit("/a.md", "a", "b" * 900_000, True).error).startswith("input_too_large: ")
@@ -61,14 +61,14 @@ def test_an_edit_that_would_not_fit_is_not_tried(backend: ScopedBackend, root: P
         ("docs\\..\\*", "path_denied"),
     ],
 )
-def test_a_pattern_that_leads_up_or_stands_for_too_many_others(backend: ScopedBackend, root: Path, pattern: str, code: str) -> None:
+def test_unusable_patterns_are_rejected(backend: ScopedBackend, root: Path, pattern: str, code: str) -> None:
     (root / ("a" * 200)).write_text("text")
     for result in (backend.glob(pattern), backend.grep("text", glob=pattern)):
         assert not result.matches
         assert str(result.error).startswith(f"{code}: ")
 
 
-def test_a_pattern_that_would_take_for_ever_is_stopped(backend: ScopedBackend) -> None:
+def test_an_exponential_pattern_is_stopped(backend: ScopedBackend) -> None:
     backend.write("a/" * 100 + "c", "text")  # as deep as it may be
     pattern = "**/*a/" * 40 + "b"  # much longer than the limit on any machine
     began = time.process_time()
@@ -77,7 +77,7 @@ def test_a_pattern_that_would_take_for_ever_is_stopped(backend: ScopedBackend) -
     assert time.process_time() - began < 10
 
 
-def test_a_pattern_is_not_used_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_is_not_matched_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=lambda: 1.0)
     monkeypatch.setattr("interlock_agents.gateway.files.patterns.time", clock)
     pattern = NamePattern("{b,a}", until=2.0)
@@ -88,7 +88,7 @@ def test_a_pattern_is_not_used_when_its_time_is_up(monkeypatch: pytest.MonkeyPat
             pattern.matches(name)
 
 
-def test_a_search_ends_with_its_time(backend: ScopedBackend, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_ends_at_its_deadline(backend: ScopedBackend, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock_agents.gateway.files.search._SECONDS", -1.0)
     (root / "a.md").write_text("text\n" * 5_000)
     assert backend.glob("*").error == "tool_timeout: The pattern '*' takes too long to match." or backend.glob("*").truncated
@@ -99,7 +99,7 @@ def test_a_search_ends_with_its_time(backend: ScopedBackend, root: Path, monkeyp
     assert (backend.grep("text").matches, backend.grep("text").truncated) == ([], True)
 
 
-def test_a_tree_with_too_many_files_is_found_in_part(backend: ScopedBackend, root: Path) -> None:
+def test_a_search_in_too_many_files_is_truncated(backend: ScopedBackend, root: Path) -> None:
     for number in range(501):
         (root / f"{number}.md").write_text("text")
     globbed, grepped = backend.glob("*.md"), backend.grep("text")
@@ -108,7 +108,7 @@ def test_a_tree_with_too_many_files_is_found_in_part(backend: ScopedBackend, roo
     assert str(backend.ls("/").error).startswith("input_too_large: ")
 
 
-def test_lines_are_bounded_in_number_and_in_size(backend: ScopedBackend, root: Path) -> None:
+def test_matching_lines_are_limited_in_number_and_size(backend: ScopedBackend, root: Path) -> None:
     (root / "many.md").write_text("x\n" * 20_000)
     many = backend.grep("x")
     assert (len(many.matches or []), many.truncated) == (10_000, True)
@@ -119,7 +119,7 @@ def test_lines_are_bounded_in_number_and_in_size(backend: ScopedBackend, root: P
     assert (len(long.matches or []), long.truncated) == (3, True)
 
 
-def test_bytes_that_are_read_for_a_search_are_bounded(backend: ScopedBackend, root: Path) -> None:
+def test_the_bytes_read_by_a_search_are_limited(backend: ScopedBackend, root: Path) -> None:
     for number in range(25):
         with (root / f"{number:02}.md").open("wb") as file:
             file.write(b"first line\n")
@@ -128,7 +128,7 @@ def test_bytes_that_are_read_for_a_search_are_bounded(backend: ScopedBackend, ro
     assert (len(found.matches or []), found.truncated) == (20, True)
 
 
-def test_files_that_are_too_large_are_passed_over_among_others(backend: ScopedBackend, root: Path) -> None:
+def test_a_search_skips_files_over_the_limit(backend: ScopedBackend, root: Path) -> None:
     with (root / "large.md").open("wb") as file:
         file.write(b"needle\n")
         file.truncate(25_000_000)  # more than all that is read for a search
@@ -139,7 +139,7 @@ def test_files_that_are_too_large_are_passed_over_among_others(backend: ScopedBa
     assert str(backend.grep("needle", "/large.md").error).startswith("input_too_large: ")
 
 
-def test_what_the_machine_says_has_no_path_of_the_host(backend: ScopedBackend, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_system_show_no_host_path(backend: ScopedBackend, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "a.md").write_text("text")
 
     def broken(*_arguments: object, **_named: object) -> int:
@@ -155,7 +155,7 @@ def test_what_the_machine_says_has_no_path_of_the_host(backend: ScopedBackend, r
     assert not any(str(root) in str(error) or root.name in str(error) for error in errors)
 
 
-def test_a_file_that_cannot_be_read_is_named_among_others(backend: ScopedBackend, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_names_files_that_cannot_be_read(backend: ScopedBackend, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "a.md").write_text("text")
 
     def broken(*_arguments: object) -> bytes:
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_named_among_others(backend: ScopedBackend
 
 
 @pytest.mark.parametrize("value", [None, 7, b"/a.md", ["/"]])
-def test_an_argument_of_another_type_is_an_error_too(backend: ScopedBackend, value: object) -> None:
+def test_an_argument_of_another_type_is_an_error(backend: ScopedBackend, value: object) -> None:
     wrong: str = value  # pyright: ignore[reportAssignmentType]
     results = [backend.ls(wrong), backend.read(wrong), backend.write(wrong, "x"), backend.delete(wrong), backend.write("/a.md", wrong)]
     results += [

@@ -108,7 +108,7 @@ def _undated(result: LsResult | GlobResult) -> dict[str, object]:
     return plain | {"infos": [{**info, "modified_at": ""} for info in infos], "entries": None, "matches": None}
 
 
-def test_it_is_a_tree_of_all_sorts(pair: Pair) -> None:
+def test_the_test_tree_has_all_kinds_of_files(pair: Pair) -> None:
     assert len(pair.files) == 200
     assert pair.same_disks()
 
@@ -135,7 +135,7 @@ def test_read(pair: Pair) -> None:
     assert pair.ours.download_files(strange) == pair.theirs.download_files(strange)
 
 
-def test_every_suffix_of_a_file_that_is_no_text_is_known() -> None:
+def test_binary_suffixes_match_upstream() -> None:
     table: dict[str, str] = getattr(upstream_utils, "_EXTENSION_TO_FILE_TYPE")  # noqa: B009 - private: a test may look
     extra: frozenset[str] = getattr(upstream_utils, "_VIDEO_EXTRA_EXTENSIONS")  # noqa: B009 - likewise
     assert frozenset(table) | extra == BINARY_SUFFIXES
@@ -234,7 +234,7 @@ def test_glob(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["../*.md", "docs/../../*", "{a,b}" * 12, "..\\*"])
-def test_a_pattern_that_theirs_refuses(pair: Pair, pattern: str) -> None:
+def test_a_pattern_that_upstream_refuses_is_refused(pair: Pair, pattern: str) -> None:
     for backend in (pair.ours, pair.theirs):
         assert backend.glob(pattern).error
         assert backend.glob(pattern).matches is None
@@ -250,7 +250,7 @@ def test_grep(pair: Pair) -> None:
         assert _sorted(pair.ours.grep(text, path, glob)) == _sorted(pair.theirs.grep(text, path, glob)), (text, path, glob)
 
 
-def test_grep_of_some(pair: Pair) -> None:
+def test_grep_with_a_glob(pair: Pair) -> None:
     clean = "/docs"
     total = len(pair.theirs.grep("needle", clean).matches or [])
     assert total > 20
@@ -259,13 +259,13 @@ def test_grep_of_some(pair: Pair) -> None:
         assert (len(ours.matches or []), ours.truncated) == (len(theirs.matches or []), theirs.truncated), most
 
 
-def test_grep_in_one_file_is_of_that_file(pair: Pair) -> None:
+def test_grep_in_one_file(pair: Pair) -> None:
     for path in pair.files[::4]:
         theirs = [match for match in pair.theirs.grep("needle", path).matches or [] if match["path"] == path]
         assert (pair.ours.grep("needle", path).matches or []) == theirs, path
 
 
-async def test_the_same_without_waiting(pair: Pair) -> None:
+async def test_the_synchronous_and_asynchronous_methods_agree(pair: Pair) -> None:
     path = pair.files[12]
     assert await pair.ours.als("/docs") == pair.ours.ls("/docs")
     assert await pair.ours.aread(path) == pair.ours.read(path)

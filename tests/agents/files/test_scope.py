@@ -55,12 +55,12 @@ def test_a_file_is_written_and_read_with_its_folders(scope: Scope, root: Path) -
     assert (root / "a/b/report..final.md").read_bytes() == b"text"
 
 
-def test_a_path_may_be_written_in_several_ways(scope: Scope) -> None:
+def test_equivalent_paths_name_the_same_file(scope: Scope) -> None:
     scope.write("a/b.md", b"text")
     assert [scope.read(path) for path in ("/a/b.md", "//a//b.md", "/./a/./b.md", "a/b.md")] == [b"text"] * 4
 
 
-def test_a_file_is_replaced_as_a_whole(scope: Scope, root: Path) -> None:
+def test_a_file_is_replaced_atomically(scope: Scope, root: Path) -> None:
     scope.write("/a.md", b"a long text")
     with (root / "a.md").open("rb") as before:
         scope.write("/a.md", b"short")
@@ -69,7 +69,7 @@ def test_a_file_is_replaced_as_a_whole(scope: Scope, root: Path) -> None:
     assert [entry.path for entry in scope.entries("/")] == ["/a.md"]
 
 
-def test_a_new_file_does_not_take_the_place_of_another(scope: Scope) -> None:
+def test_create_does_not_replace_a_file(scope: Scope) -> None:
     scope.create("/a/b.md", b"first")
     with pytest.raises(FileExistsError):
         scope.create("/a/b.md", b"second")
@@ -77,7 +77,7 @@ def test_a_new_file_does_not_take_the_place_of_another(scope: Scope) -> None:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077, 0o022, 0o177])
-def test_what_is_made_is_for_its_owner_whatever_the_mask(scope: Scope, root: Path, mask: int) -> None:
+def test_new_files_and_folders_are_private(scope: Scope, root: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
         scope.write("/a/b.md", b"x")
@@ -88,7 +88,7 @@ def test_what_is_made_is_for_its_owner_whatever_the_mask(scope: Scope, root: Pat
     assert modes == [0o700, 0o600, 0o600]
 
 
-def test_a_file_that_is_replaced_keeps_who_may_read_it(scope: Scope, root: Path) -> None:
+def test_a_replaced_file_keeps_its_permissions(scope: Scope, root: Path) -> None:
     (root / "a.md").write_bytes(b"x")
     (root / "a.md").chmod(0o4644)
     scope.write("/a.md", b"y")
@@ -104,20 +104,20 @@ def test_a_folder_is_listed_by_name(scope: Scope, root: Path) -> None:
     assert [entry.path for entry in scope.entries("/c")] == ["/c/d.md"]
 
 
-def test_a_walk_goes_through_everything(scope: Scope) -> None:
+def test_a_walk_yields_everything(scope: Scope) -> None:
     for path in ("/z.md", "/a/b/c.md", "/a/d.md", "/b/e.md"):
         scope.write(path, b"")
     assert [entry.path for entry in scope.walk("/")] == ["/a", "/b", "/z.md", "/a/b", "/a/d.md", "/a/b/c.md", "/b/e.md"]
     assert [entry.path for entry in scope.walk("/a")] == ["/a/b", "/a/d.md", "/a/b/c.md"]
 
 
-def test_what_there_is_at_a_path(scope: Scope) -> None:
+def test_stat_returns_the_entry_at_a_path(scope: Scope) -> None:
     scope.write("/a/b.md", b"text")
     seen = [scope.stat(path) for path in ("/", "/a", "/a/b.md")]
     assert [(entry.path, entry.is_folder, entry.size) for entry in seen] == [("/", True, 0), ("/a", True, 0), ("/a/b.md", False, 4)]
 
 
-def test_a_folder_is_deleted_with_all_that_is_in_it(scope: Scope) -> None:
+def test_a_folder_is_deleted_with_its_contents(scope: Scope) -> None:
     for path in ("/a/b/c.md", "/a/d.md", "/a/e/f/g.md", "/kept.md"):
         scope.write(path, b"")
     scope.delete("/a")
@@ -125,7 +125,7 @@ def test_a_folder_is_deleted_with_all_that_is_in_it(scope: Scope) -> None:
 
 
 @every_operation
-def test_what_is_not_there(scope: Scope, operation: str) -> None:
+def test_a_missing_path_raises_file_not_found(scope: Scope, operation: str) -> None:
     if operation in {"create", "write"}:
         return
     for path in ("/no.md", "/no/no.md"):
@@ -134,7 +134,7 @@ def test_what_is_not_there(scope: Scope, operation: str) -> None:
 
 
 @every_operation
-def test_a_path_through_a_file(scope: Scope, operation: str) -> None:
+def test_a_path_through_a_file_raises_not_a_directory(scope: Scope, operation: str) -> None:
     scope.write("/a.md", b"text")
     with pytest.raises(NotADirectoryError):
         OPERATIONS[operation](scope, "/a.md/b.md")
@@ -142,7 +142,7 @@ def test_a_path_through_a_file(scope: Scope, operation: str) -> None:
 
 @pytest.mark.parametrize("operation", ["read", "write"])
 @pytest.mark.parametrize("path", ["/", "/a"])
-def test_a_folder_is_no_file(scope: Scope, operation: str, path: str) -> None:
+def test_a_folder_cannot_be_read_as_a_file(scope: Scope, operation: str, path: str) -> None:
     scope.write("/a/b.md", b"text")
     with pytest.raises(IsADirectoryError):
         OPERATIONS[operation](scope, path)
@@ -175,7 +175,7 @@ def test_a_folder_is_no_file(scope: Scope, operation: str, path: str) -> None:
         "/" + "nnn/" * 1500,
     ],
 )
-def test_a_path_that_is_none(scope: Scope, operation: str, path: str, outside: Path) -> None:
+def test_an_invalid_path_is_denied(scope: Scope, operation: str, path: str, outside: Path) -> None:
     with pytest.raises(PathDenied):
         OPERATIONS[operation](scope, path)
     with pytest.raises(PathDenied):
@@ -185,7 +185,7 @@ def test_a_path_that_is_none(scope: Scope, operation: str, path: str, outside: P
 @pytest.mark.parametrize(
     "name", ["n" * 255, "report..final.md", "...", "..a", "a..", "a~", "~a", " ", "\n", "%2e%2e", ".\u200b.", "ü" * 127]
 )
-def test_a_strange_name_is_a_name(scope: Scope, root: Path, name: str) -> None:
+def test_unusual_names_are_legal(scope: Scope, root: Path, name: str) -> None:
     scope.write(f"/in/{name}", b"text")
     assert scope.read(f"/in/{name}") == b"text"
     assert [entry.path for entry in scope.entries("/in")] == [f"/in/{name}"]
@@ -193,7 +193,7 @@ def test_a_strange_name_is_a_name(scope: Scope, root: Path, name: str) -> None:
 
 
 @every_operation
-def test_a_link_leads_nowhere(scope: Scope, root: Path, outside: Path, operation: str) -> None:
+def test_links_are_not_followed(scope: Scope, root: Path, outside: Path, operation: str) -> None:
     scope.write("/inside/file.md", b"x")
     links = {
         "file": outside / "canary.md",
@@ -239,7 +239,7 @@ def test_links_are_not_listed(scope: Scope, root: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("..",), ("in", "..", ".."), ("/etc",), ("../outside",), ("in", "../..")])
-def test_a_resolver_does_not_go_up_either(root: Path, outside: Path, resolver: ResolverName, names: tuple[str, ...]) -> None:
+def test_a_resolver_does_not_leave_the_folder(root: Path, outside: Path, resolver: ResolverName, names: tuple[str, ...]) -> None:
     (root / "in").mkdir()
     folder = os.open(root, ENTER)
     with pytest.raises(OSError, match="cross-device"):
@@ -248,7 +248,7 @@ def test_a_resolver_does_not_go_up_either(root: Path, outside: Path, resolver: R
 
 
 @pytest.mark.parametrize("operation", OF_FILES)
-def test_a_file_with_a_second_name_is_refused(scope: Scope, root: Path, outside: Path, operation: str) -> None:
+def test_a_file_with_a_second_hard_link_is_denied(scope: Scope, root: Path, outside: Path, operation: str) -> None:
     (root / "hard.md").hardlink_to(outside / "canary.md")
     with pytest.raises(PathDenied):
         OPERATIONS[operation](scope, "/hard.md")
@@ -257,7 +257,7 @@ def test_a_file_with_a_second_name_is_refused(scope: Scope, root: Path, outside:
 
 
 @pytest.mark.parametrize("operation", OF_FILES)
-def test_a_fifo_a_socket_and_a_device_are_no_files(scope: Scope, root: Path, operation: str) -> None:
+def test_fifos_sockets_and_devices_are_denied(scope: Scope, root: Path, operation: str) -> None:
     os.mkfifo(root / "fifo")
     here = Path.cwd()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -276,7 +276,7 @@ def test_a_fifo_a_socket_and_a_device_are_no_files(scope: Scope, root: Path, ope
             assert (root / kind).exists()
 
 
-def test_what_becomes_something_else_between_two_looks_is_refused(
+def test_a_file_that_is_replaced_between_check_and_open_is_denied(
     scope: Scope, root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scope.write("/plain.md", b"x")
@@ -291,7 +291,7 @@ def test_what_becomes_something_else_between_two_looks_is_refused(
             scope.read(path)
 
 
-def test_a_folder_with_a_link_in_it_is_left_as_it_is(scope: Scope, root: Path, outside: Path) -> None:
+def test_a_folder_that_contains_a_link_is_not_deleted(scope: Scope, root: Path, outside: Path) -> None:
     makers: list[Callable[[Path], None]] = [
         lambda path: path.symlink_to(outside),
         lambda path: path.hardlink_to(outside / "canary.md"),
@@ -315,7 +315,7 @@ def test_the_root_is_not_deleted(scope: Scope, root: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("operation", WRITING)
-def test_a_scope_to_read_is_not_written(root: Path, resolver: ResolverName, operation: str) -> None:
+def test_a_read_only_scope_is_not_written(root: Path, resolver: ResolverName, operation: str) -> None:
     (root / "a.md").write_bytes(b"x")
     scope = Scope(root, writable=False, resolver=resolver)
     for path in ("/a.md", "/b.md", "/new/c.md"):
@@ -339,7 +339,7 @@ def test_another_filesystem_is_not_entered(resolver: ResolverName, operation: st
 # What it bounds
 
 
-def test_a_file_that_is_too_large_is_not_read(scope: Scope, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_over_the_limit_is_not_read(scope: Scope, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scope.write("/most.bin", bytes(10_000))
     assert len(scope.read("/most.bin")) == 10_000
     with (root / "large.bin").open("wb") as file:
@@ -349,7 +349,7 @@ def test_a_file_that_is_too_large_is_not_read(scope: Scope, root: Path, monkeypa
         scope.read("/large.bin")
 
 
-def test_a_file_that_grows_is_not_read_on(scope: Scope, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_grows_while_it_is_read_is_rejected(scope: Scope, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scope.write("/grows.bin", bytes(9_000))
     read, seen = os.read, [0]
 
@@ -367,13 +367,13 @@ def test_a_file_that_grows_is_not_read_on(scope: Scope, root: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("operation", ["create", "write"])
-def test_what_is_too_large_is_not_written(scope: Scope, root: Path, operation: str) -> None:
+def test_content_over_the_limit_is_not_written(scope: Scope, root: Path, operation: str) -> None:
     with pytest.raises(InputTooLarge):
         getattr(scope, operation)("/new/a.bin", bytes(10_001))
     assert list(root.iterdir()) == []
 
 
-def test_a_folder_with_too_much_in_it(scope: Scope, root: Path) -> None:
+def test_a_folder_with_too_many_entries_is_rejected(scope: Scope, root: Path) -> None:
     for number in range(100):
         (root / f"{number}.md").write_bytes(b"")
     assert len(scope.entries("/")) == len(list(scope.walk("/"))) == 100
@@ -386,14 +386,14 @@ def test_a_folder_with_too_much_in_it(scope: Scope, root: Path) -> None:
         next(walked)
 
 
-def test_a_walk_counts_what_it_does_not_show(scope: Scope, root: Path) -> None:
+def test_a_walk_counts_skipped_entries(scope: Scope, root: Path) -> None:
     for number in range(101):
         (root / f"{number}").symlink_to("/")
     with pytest.raises(InputTooLarge):
         list(scope.walk("/"))
 
 
-def test_a_folder_with_too_much_in_it_is_not_half_deleted(scope: Scope, root: Path) -> None:
+def test_a_folder_with_too_many_entries_is_not_partly_deleted(scope: Scope, root: Path) -> None:
     (root / "a/b").mkdir(parents=True)
     for number in range(100):
         (root / f"a/b/{number}.md").write_bytes(b"")
@@ -405,7 +405,7 @@ def test_a_folder_with_too_much_in_it_is_not_half_deleted(scope: Scope, root: Pa
     assert list(root.iterdir()) == []
 
 
-def test_folders_deeper_than_a_path_can_be_end_nothing(root: Path, resolver: ResolverName) -> None:
+def test_very_deep_folders_are_handled(root: Path, resolver: ResolverName) -> None:
     beside = [root / f"d/{number}.md" for number in range(20)]
     (root / "d").mkdir()
     for path in beside:
@@ -430,7 +430,7 @@ def test_folders_deeper_than_a_path_can_be_end_nothing(root: Path, resolver: Res
 # How it fails
 
 
-def test_a_write_that_fails_leaves_nothing(scope: Scope, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_file(scope: Scope, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scope.write("/a.md", b"before")
 
     def full(_descriptor: int, _data: memoryview) -> int:
@@ -465,7 +465,7 @@ def test_no_descriptor_is_left_open(scope: Scope, root: Path, outside: Path) -> 
     assert descriptors() == before
 
 
-def test_a_scope_that_is_closed_does_nothing_more(scope: Scope) -> None:
+def test_a_closed_scope_refuses_every_operation(scope: Scope) -> None:
     scope.write("/a.md", b"x")
     scope.close()
     scope.close()
@@ -474,7 +474,7 @@ def test_a_scope_that_is_closed_does_nothing_more(scope: Scope) -> None:
             operation(scope, "/a.md")
 
 
-def test_what_is_under_way_ends_before_the_folder_is_let_go_of(scope: Scope, root: Path) -> None:
+def test_running_operations_finish_before_the_folder_is_closed(scope: Scope, root: Path) -> None:
     scope.write("/a/b.md", b"x")
     walk = scope.walk("/")
     assert next(walk).path == "/a"
@@ -491,7 +491,7 @@ def test_what_is_under_way_ends_before_the_folder_is_let_go_of(scope: Scope, roo
         os.fstat(descriptor)
 
 
-def test_a_scope_of_nothing(tmp_path: Path, resolver: ResolverName) -> None:
+def test_a_missing_folder_is_unavailable(tmp_path: Path, resolver: ResolverName) -> None:
     (tmp_path / "file").write_bytes(b"")
     for name in ("no", "file"):
         with pytest.raises(ToolUnavailable) as caught:
@@ -499,7 +499,7 @@ def test_a_scope_of_nothing(tmp_path: Path, resolver: ResolverName) -> None:
         assert str(tmp_path) not in str(caught.value)
 
 
-def test_the_folder_stays_the_same_when_its_path_changes(scope: Scope, root: Path, outside: Path) -> None:
+def test_a_renamed_folder_is_still_used(scope: Scope, root: Path, outside: Path) -> None:
     scope.write("/a.md", b"x")
     moved = root.rename(root.parent / "moved")
     root.symlink_to(outside)
@@ -508,7 +508,7 @@ def test_the_folder_stays_the_same_when_its_path_changes(scope: Scope, root: Pat
     assert {child.name for child in moved.iterdir()} == {"a.md", "b.md"}
 
 
-def test_many_threads_write_whole_files(scope: Scope) -> None:
+def test_concurrent_writes_do_not_mix(scope: Scope) -> None:
     texts = [bytes([letter]) * 5_000 for letter in b"abcd"]
     torn: list[bytes] = []
 
@@ -529,7 +529,7 @@ def test_many_threads_write_whole_files(scope: Scope) -> None:
 
 @given(path=st.text(st.characters() | st.sampled_from("./~\\\0\ud800"), max_size=300))
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_asked_stays_in_the_folder_and_is_told_in_its_words(scope: Scope, root: Path, path: str) -> None:
+def test_no_operation_leaves_the_folder_or_shows_its_path(scope: Scope, root: Path, path: str) -> None:
     for name, operation in OPERATIONS.items():
         says = ""
         try:
@@ -542,7 +542,7 @@ def test_whatever_is_asked_stays_in_the_folder_and_is_told_in_its_words(scope: S
 
 
 @given(path=st.text(st.characters() | st.sampled_from("./~\\\0"), max_size=300))
-def test_a_path_is_denied_or_goes_down_only(path: str) -> None:
+def test_any_path_is_denied_or_inside_the_folder(path: str) -> None:
     assert len(shown(path)) <= 82
     try:
         names = parts(path)

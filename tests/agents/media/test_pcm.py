@@ -33,11 +33,11 @@ def heard(wav: Wav, rate: int = 16_000) -> list[int]:
     ],
     ids=["8 bit", "16 bit", "24 bit", "32 bit", "float", "double"],
 )
-def test_samples_of_every_width_mean_the_same(width: int, encoding: int, data: bytes):
+def test_samples_of_every_width_are_equivalent(width: int, encoding: int, data: bytes):
     assert heard(sound(data, width=width, encoding=encoding)) == pytest.approx([0, 32512, -32768, 16384], abs=1)
 
 
-def test_what_is_no_number_makes_no_error():
+def test_nan_samples_are_accepted():
     assert len(heard(sound(struct.pack("<2f", math.nan, -math.nan), width=4, encoding=3))) == 2
 
 
@@ -46,7 +46,7 @@ def test_channels_are_mixed():
     assert heard(sound(struct.pack("<6h", *range(6)), channels=6)) == [2]
 
 
-def test_half_a_frame_at_the_end_is_left_out():
+def test_an_incomplete_last_frame_is_dropped():
     assert heard(sound(struct.pack("<3h", 1, 3, 9), channels=2)) == [2]
     assert heard(sound(b"\1\0\2")) == [1]
 
@@ -56,7 +56,7 @@ def tone(rate: int, hertz: int = 300, seconds: float = 0.25) -> bytes:
 
 
 @pytest.mark.parametrize("rate", [8_000, 11_025, 22_050, 44_100, 48_000, 96_000, 15_999, 16_001])
-def test_a_tone_stays_the_same_tone_at_every_rate(rate: int):
+def test_resampling_keeps_the_frequency(rate: int):
     made, wanted = heard(sound(tone(rate), rate=rate)), array("h", tone(16_000))
     assert abs(len(made) - len(wanted)) <= 2
     shift = 16_000 / rate / 2  # what is averaged lies between its samples
@@ -65,13 +65,13 @@ def test_a_tone_stays_the_same_tone_at_every_rate(rate: int):
         assert abs(made[at] - exact) < 700
 
 
-def test_what_is_too_high_for_the_rate_is_not_folded_down():
+def test_frequencies_above_the_rate_are_not_aliased():
     high = array("h", (int(10_000 * math.sin(2 * math.pi * 16_000 * n / 48_000 + 1)) for n in range(4_800))).tobytes()
     assert max(map(abs, heard(sound(high, rate=48_000)))) < 50  # one sample in three of it would be a constant 8,000
 
 
 @pytest.mark.parametrize(("encoding", "width"), [(2, 0), (6, 1), (7, 1), (3, 2), (3, 1), (1, 5), (1, 0), (0x55, 0)])
-def test_what_is_not_pcm_is_unsupported(encoding: int, width: int):
+def test_encodings_other_than_pcm_are_unsupported(encoding: int, width: int):
     with pytest.raises(MediaUnsupported):
         mono(Wav(encoding=encoding, channels=1, rate=8_000, width=width, block=width or 1, data=bytes(10)), rate=16_000)
 
@@ -83,7 +83,7 @@ def test_what_is_not_pcm_is_unsupported(encoding: int, width: int):
     channels=st.integers(1, 70),
     encoding=st.sampled_from([1, 3]),
 )
-def test_any_bytes_are_some_sound(data: bytes, rate: int, width: int, channels: int, encoding: int):
+def test_any_samples_are_converted(data: bytes, rate: int, width: int, channels: int, encoding: int):
     if encoding == 3:
         width = 4 if width < 3 else 8
     frames = len(data) // (width * channels)

@@ -51,7 +51,7 @@ def own(folder: Path, rows: Iterable[tuple[Any, ...]], *, columns: str = "sku, n
 # The demo shop
 
 
-def test_the_demo_shop_has_enough_to_choose_from_and_is_always_the_same():
+def test_the_demo_catalogue_is_large_and_deterministic():
     assert len(SHOP) >= 200
     assert len({product.name for product in SHOP.values()}) == len(SHOP)
     assert [*products()] == [*SHOP.values()]
@@ -60,7 +60,7 @@ def test_the_demo_shop_has_enough_to_choose_from_and_is_always_the_same():
     assert all(product.price_cents > 0 and product.stock >= 0 and product.currency == "EUR" for product in SHOP.values())
 
 
-def test_an_answer_has_the_price_and_the_stock_of_the_table(catalogue: Catalogue):
+def test_a_result_has_the_price_and_stock_of_the_table(catalogue: Catalogue):
     product = next(product for product in SHOP.values() if product.name == "Brass desk lamp dimmable")
     assert product == Product(sku="LMP-1003", name=product.name, category="Lighting", price_cents=4090, currency="EUR", stock=0)
     assert catalogue.query("lmp-1003") == {
@@ -73,7 +73,7 @@ def test_an_answer_has_the_price_and_the_stock_of_the_table(catalogue: Catalogue
     }
 
 
-def test_the_best_come_first_and_the_rest_are_counted(catalogue: Catalogue):
+def test_the_best_matches_come_first_and_all_are_counted(catalogue: Catalogue):
     answer: Any = catalogue.query("desk")
     assert len(answer["products"]) == MAX_ROWS
     assert answer["count"] == sum(product.category == "Desks" for product in SHOP.values())  # a desk lamp is not among the desks
@@ -93,14 +93,14 @@ def test_the_best_come_first_and_the_rest_are_counted(catalogue: Catalogue):
         "What's the price of the 160 oak standing desk?",
     ],
 )
-def test_a_product_is_found_however_it_is_asked_for(catalogue: Catalogue, query: str):
+def test_a_product_is_found_by_any_wording(catalogue: Catalogue, query: str):
     assert found(catalogue, query) == ["Oak standing desk 160 cm"]
 
 
 @pytest.mark.parametrize(
     ("query", "name"), [("boxes", "box"), ("shelves", "shelf"), ("bookshelves", "bookshelf"), ("punches", "punch"), ("trays", "tray")]
 )
-def test_plurals_are_the_same_word(catalogue: Catalogue, query: str, name: str):
+def test_plurals_match_their_singular(catalogue: Catalogue, query: str, name: str):
     assert found(catalogue, query)
     assert all(name in words(product) for product in found(catalogue, query))
     assert found(catalogue, query) == found(catalogue, name)
@@ -126,7 +126,7 @@ def test_plurals_are_the_same_word(catalogue: Catalogue, query: str, name: str):
         "s",
     ],
 )
-def test_what_the_shop_does_not_have_is_not_made_up(catalogue: Catalogue, query: str):
+def test_unknown_products_are_not_found(catalogue: Catalogue, query: str):
     if query == "DSK":
         assert found(catalogue, query)  # part of a number of an article
         return
@@ -136,7 +136,7 @@ def test_what_the_shop_does_not_have_is_not_made_up(catalogue: Catalogue, query:
     assert (nearest["without"] == []) == (nearest["products"] == [])
 
 
-def test_an_empty_query_says_what_there_is(catalogue: Catalogue):
+def test_an_empty_query_lists_the_categories(catalogue: Catalogue):
     answer: Any = catalogue.query("  ")
     assert (answer["count"], answer["products"]) == (len(SHOP), [])
     assert answer["categories"] == Counter(product.category for product in SHOP.values())
@@ -151,7 +151,7 @@ def test_an_empty_query_says_what_there_is(catalogue: Catalogue):
         ("white chair", ["white"], "chair"),
     ],
 )
-def test_what_comes_near_says_what_it_is_without(catalogue: Catalogue, query: str, without: list[str], name: str):
+def test_near_matches_name_the_missing_words(catalogue: Catalogue, query: str, without: list[str], name: str):
     answer: Any = catalogue.query(query)
     assert (answer["count"], answer["nearest"]["without"]) == (0, without)
     assert all(name in product["name"] for product in answer["nearest"]["products"])
@@ -167,9 +167,7 @@ def test_what_comes_near_says_what_it_is_without(catalogue: Catalogue, query: st
         ("table tennis bat", ["tennis", "bat"]),
     ],
 )
-def test_nothing_of_another_kind_comes_near_and_the_words_that_no_product_has_are_named(
-    catalogue: Catalogue, query: str, unknown: list[str]
-):
+def test_products_of_another_kind_are_not_near_matches(catalogue: Catalogue, query: str, unknown: list[str]):
     answer: Any = catalogue.query(query)
     assert answer["unknown"] == unknown
     assert "nearest" not in answer
@@ -184,7 +182,7 @@ def test_nothing_of_another_kind_comes_near_and_the_words_that_no_product_has_ar
         ("office chairs black leather", ["black", "leather"]),
     ],
 )
-def test_what_comes_near_is_what_was_asked_for(catalogue: Catalogue, query: str, without: list[str]):
+def test_near_matches_are_of_the_requested_kind(catalogue: Catalogue, query: str, without: list[str]):
     nearest: Any = catalogue.query(query)["nearest"]
     kind = "Desks" if "desk" in query else "Chairs"
     expected = [one for one in SHOP.values() if one.category == kind and ("office" not in query or "office" in one.name)]
@@ -192,14 +190,14 @@ def test_what_comes_near_is_what_was_asked_for(catalogue: Catalogue, query: str,
 
 
 @pytest.mark.parametrize(("query", "name"), [("olive storage boxes", "storage box"), ("pens", "pen")])
-def test_part_of_an_article_number_is_no_kind_of_product_where_a_name_has_it(catalogue: Catalogue, query: str, name: str):
+def test_names_take_precedence_over_article_numbers(catalogue: Catalogue, query: str, name: str):
     answer: Any = catalogue.query(query)
     expected = [one for one in SHOP.values() if f" {name} " in f" {one.name} " and ("olive" not in query or "Olive" in one.name)]
     assert answer["count"] == len(expected)
     assert all(name in product["name"] for product in answer["products"])
 
 
-def test_the_cheapest_of_a_kind_is_called_so(catalogue: Catalogue):
+def test_the_cheapest_product_of_a_kind_has_its_noun(catalogue: Catalogue):
     answer: Any = catalogue.query("chair", order="cheapest")
     assert answer["products"][0]["name"] == "Grey office chair with armrests"  # the bar stools stand among the chairs, and cost less
 
@@ -215,18 +213,18 @@ def test_the_cheapest_of_a_kind_is_called_so(catalogue: Catalogue):
         ("walnutt bookcase", {"walnutt": "walnut", "bookcase": "bookshelf"}),
     ],
 )
-def test_a_word_that_is_read_as_another_is_named(catalogue: Catalogue, query: str, read_as: dict[str, str]):
+def test_a_corrected_word_is_listed(catalogue: Catalogue, query: str, read_as: dict[str, str]):
     answer: Any = catalogue.query(query)
     assert answer["read_as"] == read_as
     assert answer["products"]
 
 
 @pytest.mark.parametrize("word", [*sorted(ORDINARY), "tools", "hair", "cable", "open", "agree", "landing"])
-def test_a_real_word_is_not_taken_for_a_spelling_mistake(catalogue: Catalogue, word: str):
+def test_an_ordinary_word_is_not_corrected(catalogue: Catalogue, word: str):
     assert "read_as" not in catalogue.query(word)
 
 
-def test_what_is_without_something_is_not_with_it(catalogue: Catalogue):
+def test_a_product_without_something_does_not_match_with_it(catalogue: Catalogue):
     assert all("without" not in name for name in found(catalogue, "grey office chair with armrests"))
     assert found(catalogue, "grey office chair without armrests") == ["Grey office chair without armrests"]
 
@@ -254,7 +252,7 @@ def test_products_are_found_by_price(catalogue: Catalogue, order: Any):
         ("oak", "desk lamps", []),
     ],
 )
-def test_the_same_product_is_found_in_another_colour_or_size(catalogue: Catalogue, query: str, prefer: str, names: list[str]):
+def test_preferred_words_find_a_variant_of_a_product(catalogue: Catalogue, query: str, prefer: str, names: list[str]):
     answer: Any = catalogue.query(query, prefer=prefer)
     assert [product["name"] for product in answer["products"]] == names
 
@@ -298,7 +296,7 @@ def sought(query: str) -> list[str]:
 @example("s")
 @example("A-100")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_hostile_query_never_fails_and_never_returns_what_does_not_match(catalogue: Catalogue, query: str):
+def test_hostile_queries_never_fail_or_match_wrongly(catalogue: Catalogue, query: str):
     answer: Any = catalogue.query(query)
     asking = {"price", "stock"}
     for product in answer["products"]:
@@ -309,7 +307,7 @@ def test_a_hostile_query_never_fails_and_never_returns_what_does_not_match(catal
 
 
 @given(st.from_regex(r"[a-z]{1,12}", fullmatch=True), st.sampled_from(["", "s", "es", "ies", "ves", "y", "f", "fe"]))
-def test_what_sqlite_sorts_out_could_not_have_matched(stem: str, ending: str):
+def test_the_filter_of_sqlite_removes_no_match(stem: str, ending: str):
     word = stem + ending
     for other in (stem, *(stem + more for more in ("s", "es", "y", "f", "fe", "ies", "ves"))):
         if forms(word) & forms(other):
@@ -319,7 +317,7 @@ def test_what_sqlite_sorts_out_could_not_have_matched(stem: str, ending: str):
 # A table of one's own
 
 
-def test_a_file_of_ones_own_is_read_and_never_written(tmp_path: Path):
+def test_a_file_of_the_user_is_never_written(tmp_path: Path):
     catalogue = own(
         tmp_path,
         [
@@ -339,13 +337,13 @@ def test_a_file_of_ones_own_is_read_and_never_written(tmp_path: Path):
     assert (tmp_path / "own shop #1.sqlite").read_bytes() == before
 
 
-def test_the_number_of_an_article_is_taken_whole(tmp_path: Path):
+def test_an_article_number_is_matched_as_a_whole(tmp_path: Path):
     catalogue = own(tmp_path, [("A-100", "Chair", "Chairs", 1, "EUR", 1), ("B-100", "Chair", "Chairs", 1, "EUR", 1)])
     answer: Any = catalogue.query("do you have a-100?")
     assert [product["sku"] for product in answer["products"]] == ["A-100"]
 
 
-def test_a_view_will_do_for_a_table(tmp_path: Path):
+def test_a_view_can_replace_the_table(tmp_path: Path):
     path = tmp_path / "erp.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE items (id, title, eur REAL, amount INTEGER)")
@@ -358,7 +356,7 @@ def test_a_view_will_do_for_a_table(tmp_path: Path):
     assert (answer["products"][0]["sku"], answer["products"][0]["price"], answer["products"][0]["stock"]) == ("I-7", "12.50", 4)
 
 
-def test_stock_is_as_the_table_has_it_now(tmp_path: Path):
+def test_the_current_stock_is_returned(tmp_path: Path):
     catalogue = own(tmp_path, [("A-1", "Chair", "Chairs", 1, "EUR", 1)])
     assert in_stock(catalogue, "chair") == 1
     with closing(sqlite3.connect(tmp_path / "own shop #1.sqlite")) as connection, connection:
@@ -375,12 +373,12 @@ def test_stock_is_as_the_table_has_it_now(tmp_path: Path):
         (1, "Chair", "", 1, "EUR", 1),
     ],
 )
-def test_a_product_without_a_usable_price_or_stock_is_no_answer(tmp_path: Path, row: tuple[Any, ...]):
+def test_a_product_with_an_invalid_price_or_stock_is_corrupt(tmp_path: Path, row: tuple[Any, ...]):
     with pytest.raises(StoreCorrupt, match="whole numbers"):
         own(tmp_path, [row]).query("chair")
 
 
-def test_a_file_that_is_no_catalogue_is_a_typed_error_and_stays_as_it_is(tmp_path: Path):
+def test_a_file_that_is_not_a_catalogue_is_a_typed_error_and_not_changed(tmp_path: Path):
     noise = tmp_path / "noise.sqlite"
     noise.write_bytes(b"not a database, but long enough to look like one" * 100)
     empty = tmp_path / "empty.sqlite"
@@ -400,7 +398,7 @@ def test_a_file_that_is_no_catalogue_is_a_typed_error_and_stays_as_it_is(tmp_pat
     assert noise.read_bytes().startswith(b"not a database")
 
 
-def test_a_table_with_a_column_missing_or_text_that_is_none_is_typed(tmp_path: Path):
+def test_a_table_of_another_schema_is_a_typed_error(tmp_path: Path):
     with pytest.raises(StoreCorrupt, match="no such column"):
         own(tmp_path, [], columns="sku, name, category, cents, currency, stock").query("chair")
     (tmp_path / "own shop #1.sqlite").unlink()
@@ -411,7 +409,7 @@ def test_a_table_with_a_column_missing_or_text_that_is_none_is_typed(tmp_path: P
         catalogue.query("chair")
 
 
-def test_looking_does_not_go_on_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_query_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(databases, "MAX_SECONDS", 0.0)
     catalogue = own(tmp_path, ((f"A-{n}", "Chair", "Chairs", 1, "EUR", 1) for n in range(2000)))
     with pytest.raises(StoreUnavailable, match="takes longer than"):
@@ -421,7 +419,7 @@ def test_looking_does_not_go_on_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
 # Made on first use
 
 
-def test_nothing_is_made_before_it_is_used_and_what_is_made_is_kept(tmp_path: Path):
+def test_the_catalogue_is_created_once_at_first_use(tmp_path: Path):
     folder = tmp_path / "deep" / "data"
     catalogue = Catalogue(folder)
     assert not folder.exists()
@@ -442,7 +440,7 @@ for n in range(20):
 """
 
 
-def test_two_processes_that_make_it_at_once_both_have_it(tmp_path: Path):
+def test_two_processes_can_create_the_catalogue_concurrently(tmp_path: Path):
     started = [
         subprocess.Popen([sys.executable, "-c", MAKES, str(tmp_path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(3)
@@ -457,7 +455,7 @@ def test_two_processes_that_make_it_at_once_both_have_it(tmp_path: Path):
     assert {file.name for folder in tmp_path.iterdir() for file in folder.iterdir()} == {"catalogue.sqlite"}
 
 
-def test_a_file_that_is_half_made_is_never_seen(tmp_path: Path):
+def test_an_incomplete_file_is_never_visible(tmp_path: Path):
     half, go_on = threading.Event(), threading.Event()
 
     def fill(connection: sqlite3.Connection) -> None:
@@ -477,7 +475,7 @@ def test_a_file_that_is_half_made_is_never_seen(tmp_path: Path):
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_making_it_that_fails_leaves_nothing_behind(tmp_path: Path):
+def test_a_failed_creation_leaves_no_file(tmp_path: Path):
     def fill(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE products (sku)")
         raise sqlite3.OperationalError("no")
@@ -494,7 +492,7 @@ def test_a_folder_that_cannot_be_written_is_unavailable(tmp_path: Path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_said_to_be_full(tmp_path: Path):
+def test_a_full_disk_is_reported(tmp_path: Path):
     def fill(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA max_page_count = 1")
         connection.execute("CREATE TABLE a (x)")

@@ -30,7 +30,7 @@ def found(documents: Knowledge, query: str) -> list[str]:
 # Those that ship
 
 
-def test_there_are_documents_enough_each_with_a_title_and_something_to_say():
+def test_every_demo_document_has_a_title_and_text():
     texts = {file.stem: file.read_text(encoding="utf-8") for file in DOCUMENTS.demo.glob("*.md")}
     assert 25 <= len(texts) <= 40
     for name, text in texts.items():
@@ -47,7 +47,7 @@ def test_every_document_is_found_by_its_own_title(documents: Knowledge):
         assert file.stem in found(documents, title), title
 
 
-def test_an_answer_has_a_shape_of_its_own(documents: Knowledge):
+def test_a_result_lists_documents(documents: Knowledge):
     answer: Any = documents.search("net revenue")
     assert set(answer) == {"query", "count", "documents"}
     assert (answer["query"], len(answer["documents"])) == ("net revenue", MAX_ARTICLES)
@@ -99,12 +99,12 @@ def test_every_table_of_the_warehouse_is_described_with_its_columns(documents: K
     assert set(TABLES[table]) <= named
 
 
-def test_a_title_that_has_all_the_words_comes_first_however_common_they_are(documents: Knowledge):
+def test_a_title_with_all_words_comes_first(documents: Knowledge):
     assert found(documents, "customers table")[0] == "table-customers"
     assert set(found(documents, "table orders")[:2]) == {"table-orders", "table-order-items"}
 
 
-def test_no_document_names_a_column_that_there_is_not():
+def test_every_column_in_a_document_exists():
     known = {*TABLES, *(column for columns in TABLES.values() for column in columns)}
     values = {"processing", "shipped", "delivered", "cancelled", "returned", "consumer", "business", "public", "web", "app", "store"}
     for file in DOCUMENTS.demo.glob("*.md"):
@@ -115,7 +115,7 @@ def test_no_document_names_a_column_that_there_is_not():
 @pytest.mark.parametrize(
     "query", ["attrition", "handbook attrition", "What does the handbook say about attrition?", "", "?", "hamster food"]
 )
-def test_other_words_than_those_of_the_documents_find_none(documents: Knowledge, query: str):
+def test_words_that_no_document_has_find_nothing(documents: Knowledge, query: str):
     assert documents.search(query) == {"query": query, "count": 0, "documents": []}
 
 
@@ -123,7 +123,7 @@ def test_other_words_than_those_of_the_documents_find_none(documents: Knowledge,
     st.text(max_size=80) | st.lists(st.sampled_from(['"net', "revenue*", "NEAR(", "OR", "title:", "^", "-", "\x00", "churn"])).map(" ".join)
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_hostile_question_never_fails_and_never_finds_what_has_none_of_its_words(documents: Knowledge, query: str):
+def test_hostile_queries_never_fail_or_match_without_a_common_word(documents: Knowledge, query: str):
     for name in found(documents, query):
         has = {word[:2] for word in words((DOCUMENTS.demo / f"{name}.md").read_text(encoding="utf-8"))}
         assert any(word[:2] in has for word in content(query))
@@ -136,7 +136,7 @@ async def ask(tools: Tools, query: str) -> Any:
     return await tools.run("analyst", ToolRequest(tool="search", args={"query": query}))
 
 
-async def test_a_model_is_told_what_it_searches(tmp_path: Path):
+async def test_the_description_names_what_is_searched(tmp_path: Path):
     (search,) = (tool for tool in await open_tools(tmp_path).offered("analyst") if tool.name == "search")
     (help_,) = (tool for tool in await open_tools(tmp_path).offered("support") if tool.name == "knowledge_base.search")
     assert search.description.startswith("Search the company's handbook of data")
@@ -146,7 +146,7 @@ async def test_a_model_is_told_what_it_searches(tmp_path: Path):
     assert search.parameters["required"] == help_.parameters["required"] == ["query"]
 
 
-async def test_a_page_that_only_mentions_a_word_is_not_about_it(tmp_path: Path):
+async def test_a_page_that_only_mentions_a_word_is_not_titled(tmp_path: Path):
     tools = open_tools(tmp_path)
 
     async def titles(query: str, *, titled: bool) -> list[str]:
@@ -160,7 +160,7 @@ async def test_a_page_that_only_mentions_a_word_is_not_about_it(tmp_path: Path):
     assert (await titles("card numbers stored", titled=True))[0] == (await titles("card numbers stored", titled=False))[0]
 
 
-async def test_documents_of_ones_own_take_the_place_of_ours_and_not_of_the_articles(tmp_path: Path):
+async def test_own_documents_replace_the_handbook_and_not_the_articles(tmp_path: Path):
     own = tmp_path / "own"
     own.mkdir()
     (own / "tides.md").write_text("# Tides\n\nHigh water is twice a day.", encoding="utf-8")
@@ -180,7 +180,7 @@ async def test_documents_of_ones_own_take_the_place_of_ours_and_not_of_the_artic
     assert names[1] == "documents.sqlite"
 
 
-async def test_a_folder_under_ones_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_folder_in_the_home_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "tides.md").write_text("High water is twice a day.", encoding="utf-8")
@@ -188,7 +188,7 @@ async def test_a_folder_under_ones_home_is_found(tmp_path: Path, monkeypatch: py
     assert (await ask(tools, "water")).result["count"] == 1
 
 
-def test_what_is_wrong_with_a_folder_is_said_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_errors_about_a_folder_name_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     latin = tmp_path / "latin"
     latin.mkdir()
     (latin / "cafe.md").write_bytes(b"caf\xe9")
@@ -197,5 +197,5 @@ def test_what_is_wrong_with_a_folder_is_said_of_documents(tmp_path: Path, monkey
     with pytest.raises(StoreCorrupt, match=r"Document 'cafe.md' is not UTF-8"):
         Knowledge(tmp_path, path=latin, collection=DOCUMENTS).search("x")
     monkeypatch.setattr("interlock_agents.shop.knowledge.MAX_FILES", 3)
-    with pytest.raises(StoreUnavailable, match="documents; 3 are taken"):
+    with pytest.raises(StoreUnavailable, match="documents; the limit is 3"):
         Knowledge(tmp_path, collection=DOCUMENTS).search("x")

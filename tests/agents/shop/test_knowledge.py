@@ -39,14 +39,14 @@ def own(folder: Path, **articles: str) -> Knowledge:
 # The demo shop
 
 
-def test_the_demo_shop_has_enough_articles_each_with_a_title_and_something_to_say():
+def test_every_demo_article_has_a_title_and_text():
     texts = [file.read_text(encoding="utf-8") for file in DEMO.glob("*.md")]
     assert len(texts) >= 30
     assert all(text.startswith("# ") and len(text) > 200 for text in texts)
     assert len({text.partition("\n")[0] for text in texts}) == len(texts)
 
 
-def test_an_answer_has_the_id_the_title_and_a_passage(knowledge: Knowledge):
+def test_a_result_has_id_title_and_passage(knowledge: Knowledge):
     answer: Any = knowledge.search("I forgot my password")
     assert answer["query"] == "I forgot my password"
     assert answer["count"] == 1
@@ -99,7 +99,7 @@ def test_a_question_that_no_article_answers_finds_none(knowledge: Knowledge, que
     assert knowledge.search(query) == {"query": query, "count": 0, "articles": []}
 
 
-def test_an_answer_is_bounded_and_says_how_much_there_is(knowledge: Knowledge):
+def test_a_result_is_limited_and_counts_all_matches(knowledge: Knowledge):
     answer: Any = knowledge.search("order")
     assert len(answer["articles"]) == MAX_ARTICLES < answer["count"]
 
@@ -155,7 +155,7 @@ PIECES = (
     )
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_hostile_question_never_fails_and_never_finds_what_has_none_of_its_words(knowledge: Knowledge, query: str):
+def test_hostile_queries_never_fail_or_match_without_a_common_word(knowledge: Knowledge, query: str):
     answer: Any = knowledge.search(query)
     assert len(answer["articles"]) <= MAX_ARTICLES
     for article in answer["articles"]:
@@ -166,7 +166,7 @@ def test_a_hostile_question_never_fails_and_never_finds_what_has_none_of_its_wor
 # A folder of one's own
 
 
-def test_articles_of_ones_own_are_searched_and_those_of_folders_inside(tmp_path: Path):
+def test_own_articles_are_searched_with_subfolders(tmp_path: Path):
     knowledge = own(tmp_path, plain="Our hedgehogs sleep all winter.\n", titled="# Hedgehog food\n\nCat food, no milk.\n")
     (tmp_path / "articles" / "deep").mkdir()
     (tmp_path / "articles" / "deep" / "wild_boar.md").write_text("They eat hedgehog food too.")
@@ -182,7 +182,7 @@ def test_articles_of_ones_own_are_searched_and_those_of_folders_inside(tmp_path:
     assert [*(tmp_path / "articles").rglob("*.sqlite")] == []
 
 
-def test_of_a_long_article_the_passage_that_answers_is_shown(tmp_path: Path):
+def test_the_matching_passage_of_a_long_article_is_returned(tmp_path: Path):
     filler = "\n\n".join(f"Paragraph {n} says nothing of use. " * 8 for n in range(30))
     knowledge = own(
         tmp_path,
@@ -198,7 +198,7 @@ def test_of_a_long_article_the_passage_that_answers_is_shown(tmp_path: Path):
     assert all(len(article["passage"]) <= MAX_PASSAGE for article in line["articles"])
 
 
-def test_an_article_that_changed_is_found_by_its_new_words(tmp_path: Path):
+def test_a_changed_article_is_indexed_again(tmp_path: Path):
     knowledge = own(tmp_path, opening="# Opening hours\n\nMonday to Friday.")
     assert found(knowledge, "friday") == ["opening"]
     own(tmp_path, opening="# Opening hours\n\nMonday to Saturday.")
@@ -211,7 +211,7 @@ def test_an_article_that_changed_is_found_by_its_new_words(tmp_path: Path):
     assert found(knowledge, "saturday") == ["cars"]
 
 
-def test_an_index_is_made_once_and_again_only_for_other_articles(tmp_path: Path):
+def test_the_index_is_rebuilt_only_for_changed_articles(tmp_path: Path):
     knowledge = own(tmp_path, opening="# Opening hours\n\nMonday to Friday.")
     knowledge.search("friday")
     (index,) = (tmp_path / "data").iterdir()
@@ -226,7 +226,7 @@ def test_an_index_is_made_once_and_again_only_for_other_articles(tmp_path: Path)
 
 
 @pytest.mark.parametrize("damage", [b"", b"noise" * 1000, None])
-def test_an_index_that_is_damaged_or_of_something_else_is_made_anew(tmp_path: Path, damage: bytes | None):
+def test_a_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes | None):
     knowledge = Knowledge(tmp_path)
     index = tmp_path / "knowledge.sqlite"
     knowledge.search("refund")
@@ -245,7 +245,7 @@ def folder_of(path: Path, name: str, text: bytes) -> Path:
     return path
 
 
-def test_a_folder_that_cannot_be_used_is_a_typed_error(tmp_path: Path):
+def test_an_unusable_folder_is_a_typed_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
     latin = folder_of(tmp_path / "a", "latin.md", b"caf\xe9")
     huge = folder_of(tmp_path / "b", "huge.md", b"x" * (MAX_BYTES + 1))
@@ -262,13 +262,13 @@ def test_a_folder_that_cannot_be_used_is_a_typed_error(tmp_path: Path):
         assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_folder_of_too_many_articles_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_with_too_many_articles_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_FILES", 3)
-    with pytest.raises(StoreUnavailable, match="3 are taken"):
+    with pytest.raises(StoreUnavailable, match="the limit is 3"):
         Knowledge(tmp_path).search("refund")
 
 
-def test_a_file_that_goes_away_while_it_is_read_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_deleted_while_it_is_read_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def gone(_: Path) -> tuple[int, int]:
         raise FileNotFoundError(2, "No such file or directory")
 
@@ -281,7 +281,7 @@ def test_an_empty_folder_finds_nothing(tmp_path: Path):
     assert own(tmp_path).search("refund")["count"] == 0
 
 
-def test_threads_that_make_it_at_once_all_have_it(tmp_path: Path):
+def test_concurrent_threads_can_create_the_index(tmp_path: Path):
     together, answers = threading.Barrier(6), list[list[str]]()
 
     def look() -> None:

@@ -72,7 +72,7 @@ def tool_names(built: Any) -> set[str]:
     return {*built.nodes["tools"].bound.tools_by_name}
 
 
-def test_it_is_upstreams_agent_with_the_file_tools_and_nothing_else(tmp_path: Path):
+def test_a_worker_has_the_file_tools_only(tmp_path: Path):
     backend = ScopedBackend(Scope(make_files(tmp_path) / "docs", writable=True))
     for tools, expected in ((READING, READS), (WRITING, WRITES)):
         built = harness.build(backend, name="x", prompt="Work.", tools=tools)
@@ -83,13 +83,13 @@ def test_it_is_upstreams_agent_with_the_file_tools_and_nothing_else(tmp_path: Pa
     assert {*WRITES} - {*READS} == {"write_file", "edit_file", "delete"}
 
 
-def test_a_worker_for_what_is_recorded_is_built_without_files():
+def test_a_worker_for_replay_needs_no_files():
     built = harness.build(None, name="x", prompt="Work.", tools=READING)
     assert tool_names(built) == {*READS}
 
 
 @pytest.mark.parametrize("writes", [False, True])
-async def test_a_model_is_offered_exactly_the_tools_of_its_side(engine: EngineName, tmp_path: Path, writes: bool):  # noqa: FBT001 - a parameter
+async def test_a_model_is_offered_the_tools_of_its_side(engine: EngineName, tmp_path: Path, writes: bool):  # noqa: FBT001 - a parameter
     make_files(tmp_path)
     model = Obedient()
     async with app(engine, tmp_path, grants={Model: model}, **vault(tmp_path), gateway_customer_writes=writes) as running:
@@ -104,7 +104,7 @@ async def test_a_model_is_offered_exactly_the_tools_of_its_side(engine: EngineNa
     assert "`execute`" not in prompts[1]
 
 
-async def test_it_is_built_once_for_many_turns(engine: EngineName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_worker_is_built_once_for_many_turns(engine: EngineName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     make_files(tmp_path)
     built: list[str] = []
 
@@ -140,7 +140,7 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 
 
-def test_nothing_is_loaded_for_who_does_not_need_it(tmp_path: Path):
+def test_deepagents_is_imported_at_first_use(tmp_path: Path):
     commands = [["show", "gateway"], ["show", "gateway", "--json"], ["agents"], ["run", "sam", "hello"]]
     environment = {"INTERLOCK_ENGINE": "direct", "INTERLOCK_DATA_DIR": str(tmp_path)}
     ran = subprocess.run(
@@ -159,7 +159,7 @@ def test_nothing_is_loaded_for_who_does_not_need_it(tmp_path: Path):
     ("role", "text", "node"),
     [("user", "Hello.", "customer"), ("admin", "Hello.", "supervisor"), ("admin", "The docs.", "customer_from_bridge/customer")],
 )
-async def test_what_it_does_is_told_under_its_node(engine: EngineName, post: Post, role: str, text: str, node: str):
+async def test_events_of_a_worker_belong_to_its_node(engine: EngineName, post: Post, role: str, text: str, node: str):
     label = [] if role == "user" else ["route_bridge"]
     two = calls(call("ls", path="/"), call("read_file", file_path="/notes.md" if node == "supervisor" else "/welcome.md"))
     result, events = await post.take(engine, text, *label, two, "Done.", role=role)
@@ -183,7 +183,7 @@ async def test_what_it_does_is_told_under_its_node(engine: EngineName, post: Pos
         assert under[0]["parent_ids"] == [chain[0], chain[3], chain[4]]
 
 
-async def test_both_engines_tell_the_same(tmp_path: Path):
+async def test_both_engines_emit_the_same_events(tmp_path: Path):
     make_files(tmp_path)
     told: list[list[Event]] = []
     replies = ("route_bridge", read(), read("/../admin/x"), "Done.")
@@ -199,7 +199,7 @@ async def test_both_engines_tell_the_same(tmp_path: Path):
     assert told[0] == told[1]
 
 
-async def test_langsmith_and_whoever_listens_to_langchain_are_told_nothing(engine: EngineName, post: Post, monkeypatch: pytest.MonkeyPatch):
+async def test_langsmith_and_langchain_callbacks_get_no_events(engine: EngineName, post: Post, monkeypatch: pytest.MonkeyPatch):
     from langchain_core.tracers import langchain  # noqa: PLC0415 - where traces go from
 
     told: list[str] = []
@@ -235,7 +235,7 @@ async def test_langsmith_and_whoever_listens_to_langchain_are_told_nothing(engin
 # How it ends
 
 
-async def test_one_that_never_comes_to_an_end_is_ended_by_the_budget(engine: EngineName, tmp_path: Path):
+async def test_an_endless_worker_is_stopped_by_the_budget(engine: EngineName, tmp_path: Path):
     make_files(tmp_path)
     async with app(engine, tmp_path, *[read() for _ in range(50)], gateway_path=tmp_path / "files", max_model_calls=7) as running:
         events: list[Event] = []
@@ -246,7 +246,7 @@ async def test_one_that_never_comes_to_an_end_is_ended_by_the_budget(engine: Eng
     assert result.error.node == "customer"
 
 
-async def test_without_a_budget_its_own_steps_are_counted(engine: EngineName, tmp_path: Path):
+async def test_without_a_budget_the_steps_of_a_worker_are_limited(engine: EngineName, tmp_path: Path):
     make_files(tmp_path)
     none: dict[str, Any] = {"max_model_calls": None, "max_tokens": None}
     replies = [calls(call("nothing")) for _ in range(300)]
@@ -263,7 +263,7 @@ class Slow(ScriptedModel):
         return read()
 
 
-async def test_one_that_never_comes_to_an_end_is_ended_by_the_time(engine: EngineName, tmp_path: Path):
+async def test_an_endless_worker_is_stopped_by_the_time_limit(engine: EngineName, tmp_path: Path):
     make_files(tmp_path)
     limits: dict[str, Any] = {"max_model_calls": None, "max_tokens": None, "max_turn_seconds": 1.0}
     async with app(engine, tmp_path, grants={Model: Slow()}, gateway_path=tmp_path / "files", **limits) as running:
@@ -303,7 +303,7 @@ def hanging(engine: EngineName, folder: Path, *replies: Any, **settings: Any) ->
     return app(engine, folder, grants={DocsWorker: Composed(worker, parts=parts)}, **settings), backend
 
 
-async def test_a_tool_that_hangs_ends_by_the_time_of_a_call(engine: EngineName, tmp_path: Path):
+async def test_a_hanging_tool_is_stopped_by_the_time_limit_of_a_call(engine: EngineName, tmp_path: Path):
     running, backend = hanging(
         engine, tmp_path, calls(call("read_file", file_path="/a"), call("read_file", file_path="/b")), "x", max_call_seconds=0.2
     )
@@ -314,7 +314,7 @@ async def test_a_tool_that_hangs_ends_by_the_time_of_a_call(engine: EngineName, 
     assert backend.ended in (1, 2)
 
 
-async def test_a_turn_that_is_cancelled_leaves_nothing_running(engine: EngineName, tmp_path: Path):
+async def test_a_cancelled_turn_leaves_nothing_running(engine: EngineName, tmp_path: Path):
     running, backend = hanging(engine, tmp_path, calls(call("read_file", file_path="/a"), call("read_file", file_path="/b")), "x")
     before = asyncio.all_tasks()
     events: list[Event] = []
@@ -330,7 +330,7 @@ async def test_a_turn_that_is_cancelled_leaves_nothing_running(engine: EngineNam
     gc.collect()
 
 
-async def test_a_stream_that_nobody_reads_on_ends_the_worker(engine: EngineName, tmp_path: Path):
+async def test_closing_a_stream_stops_the_worker(engine: EngineName, tmp_path: Path):
     running, backend = hanging(engine, tmp_path, read(), "x")
     before = asyncio.all_tasks()
     async for event in (stream := running.stream("gateway", "Hello.", role="user")):
@@ -345,7 +345,7 @@ async def test_a_stream_that_nobody_reads_on_ends_the_worker(engine: EngineName,
 # What it is given and what it gets
 
 
-async def test_a_file_that_is_too_large_is_an_error_of_the_tool(engine: EngineName, tmp_path: Path):
+async def test_a_file_over_the_limit_is_an_error_of_the_tool(engine: EngineName, tmp_path: Path):
     base = make_files(tmp_path)
     with (base / "docs" / "huge.md").open("wb") as file:
         file.truncate(5_000_000_000)
@@ -358,7 +358,7 @@ async def test_a_file_that_is_too_large_is_an_error_of_the_tool(engine: EngineNa
     assert by_tool == {("read_file", "input_too_large"), ("grep", None), ("read_file", None)}
 
 
-async def test_a_long_answer_of_a_tool_is_cut_and_marked(engine: EngineName, tmp_path: Path):
+async def test_a_long_result_of_a_tool_is_cut_and_marked(engine: EngineName, tmp_path: Path):
     base = make_files(tmp_path)
     (base / "docs" / "long.md").write_text("\n".join(["x" * 200] * 1900))
     async with app(engine, tmp_path, read("/long.md"), "Done.", gateway_path=base) as running:
@@ -369,14 +369,14 @@ async def test_a_long_answer_of_a_tool_is_cut_and_marked(engine: EngineName, tmp
     assert "[cut here: " in result["result"] or len(result["result"]) < 60_000
 
 
-async def test_calls_with_the_same_id_or_none_are_answered(engine: EngineName, post: Post):
+async def test_calls_with_repeated_or_missing_ids_are_answered(engine: EngineName, post: Post):
     for ids in (("", ""), ("same", "same")):
         two = tuple(ToolCall(id=one, name="read_file", arguments={"file_path": "/welcome.md"}) for one in ids)
         result, events = await post.take(engine, "Hello.", ModelReply(calls=two), "Done.")
         assert (code(result), result.output, len(tool_results(events))) == (None, "Done.", 2)
 
 
-async def test_files_that_are_not_there_end_the_turn_and_not_the_application(engine: EngineName, tmp_path: Path):
+async def test_missing_files_end_the_turn_only(engine: EngineName, tmp_path: Path):
     for folder in (tmp_path / "none", make_files(tmp_path).parent):
         async with app(engine, tmp_path, "respond_admin", "x", gateway_path=folder) as running:
             result = await running.run("gateway", "Hello.", role="admin")
@@ -384,7 +384,7 @@ async def test_files_that_are_not_there_end_the_turn_and_not_the_application(eng
             assert str(tmp_path) not in str(result.to_json())
 
 
-def test_a_model_is_asked_by_a_turn_or_not_at_all():
+def test_the_chat_model_fails_outside_a_turn():
     model = GatedChatModel()
     with pytest.raises(NotImplementedError):
         model.invoke("Hello.")
@@ -392,7 +392,7 @@ def test_a_model_is_asked_by_a_turn_or_not_at_all():
         asyncio.run(model.ainvoke("Hello."))
 
 
-async def test_a_message_of_a_kind_that_no_worker_says_is_a_mistake():
+async def test_an_unknown_message_type_is_an_error():
     token = asking.set(ScriptedModel("x"))
     try:
         with pytest.raises(TypeError, match="ChatMessage"):
@@ -404,7 +404,7 @@ async def test_a_message_of_a_kind_that_no_worker_says_is_a_mistake():
 # Many at once
 
 
-async def test_turns_of_both_sides_at_once_mix_nothing(engine: EngineName, tmp_path: Path):
+async def test_concurrent_turns_of_both_sides_do_not_mix(engine: EngineName, tmp_path: Path):
     make_files(tmp_path)
     model = Obedient()
     texts: dict[tuple[str, str], int] = {}

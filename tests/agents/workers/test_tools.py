@@ -62,7 +62,7 @@ def says(text: str, status: Any = "success") -> Answer:
     return lambda _: ToolMessage(content=text, tool_call_id="1", status=status)
 
 
-async def test_an_answer_is_passed_on():
+async def test_a_result_of_a_tool_is_returned():
     message, [result], _ = await run(says("Done."), {"file_path": "/a"})
     assert (message.content, message.status, message.tool_call_id, message.name) == ("Done.", "success", "1", "write_file")
     assert result == ToolResult(tool="write_file", result="Done.")
@@ -80,19 +80,19 @@ CODES = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CODES.items())
-async def test_what_goes_wrong_has_a_code(text: str, expected: str):
+async def test_failures_have_an_error_code(text: str, expected: str):
     message, [result], _ = await run(says(text, "error"), {})
     assert (result.code, result.result, message.status) == (expected, None, "error")
     assert text in str(result.error)
     assert message.content == result.error
 
 
-async def test_a_tool_that_there_is_not_is_never_run():
+async def test_an_unknown_tool_is_denied():
     message, [result], given_args = await run(says("ran"), {}, tool="execute", is_known=False)
     assert (result.code, message.status, given_args) == ("tool_denied", "error", [])
 
 
-async def test_a_tool_that_breaks_is_an_answer_without_its_words():
+async def test_an_exception_of_a_tool_is_reported_by_its_class():
     def breaks(_: ToolCallRequest) -> Any:
         raise RuntimeError("at /home/somebody")
 
@@ -100,14 +100,14 @@ async def test_a_tool_that_breaks_is_an_answer_without_its_words():
     assert (result.code, result.error) == ("tool_failed", "tool_failed: RuntimeError.")
 
 
-async def test_what_is_no_text_is_an_answer_that_says_so():
+async def test_a_result_that_is_not_text_is_an_error():
     answers: list[Any] = [Command(update={}), ToolMessage(content=[{"type": "image"}], tool_call_id="1")]
     for answer in answers:
         _, [result], _ = await run(lambda _, answer=answer: answer, {})
         assert result.code == "unsupported_media"
 
 
-async def test_a_turn_that_is_cancelled_is_no_answer():
+async def test_cancellation_is_not_a_result():
     def cancelled(_: ToolCallRequest) -> Any:
         raise asyncio.CancelledError
 
@@ -115,7 +115,7 @@ async def test_a_turn_that_is_cancelled_is_no_answer():
         await run(cancelled, {})
 
 
-async def test_what_looks_like_a_key_is_taken_out_before_the_answer_is_cut():
+async def test_keys_are_redacted_before_a_result_is_cut():
     _, [result], _ = await run(says("a" * 90 + "sk-1234567890" + "b" * 200), {}, most=100)
     assert str(result.result).startswith("a" * 90 + "[redacted]\n[cut here: ")
     _, [result], _ = await run(says("x" * 100), {}, most=100)
@@ -125,7 +125,7 @@ async def test_what_looks_like_a_key_is_taken_out_before_the_answer_is_cut():
 # The secret
 
 
-async def test_the_secret_is_put_where_its_mark_is_in_what_is_written():
+async def test_the_placeholder_is_replaced_in_written_text():
     _, _, [args] = await run(says("ok"), {"file_path": "/a", "content": f"key={MARK}; {MARK}"}, secret=SECRET)
     assert args == {"file_path": "/a", "content": f"key={SECRET}; {SECRET}"}
     _, _, [args] = await run(says("ok"), {"old_string": "a", "new_string": MARK}, tool="edit_file", secret=SECRET)
@@ -145,17 +145,17 @@ NOT_FILLED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("args", NOT_FILLED, ids=str)
-async def test_it_is_put_nowhere_else(args: dict[str, Any]):
+async def test_the_placeholder_is_replaced_nowhere_else(args: dict[str, Any]):
     _, _, [given_args] = await run(says("ok"), args, secret=SECRET)
     assert given_args == args
 
 
-async def test_without_a_secret_the_mark_is_text():
+async def test_without_a_secret_the_placeholder_stays():
     _, _, [args] = await run(says("ok"), {"content": MARK})
     assert args == {"content": MARK}
 
 
-async def test_arguments_that_do_not_fit_are_not_quoted_with_the_secret_in_them():
+async def test_errors_about_arguments_do_not_quote_the_secret():
     def quotes(request: ToolCallRequest) -> ToolMessage:
         return ToolMessage(
             content=f"Error invoking tool 'x' with kwargs {str(request.tool_call['args'])[:30]}...", tool_call_id="1", status="error"
@@ -165,7 +165,7 @@ async def test_arguments_that_do_not_fit_are_not_quoted_with_the_secret_in_them(
     assert (result.code, found(SECRET, f"{message.content} {result}", part=4)) == ("tool_input_invalid", [])
 
 
-async def test_what_a_tool_says_of_the_secret_is_its_mark():
+async def test_the_secret_in_a_result_is_replaced_by_the_placeholder():
     message, [result], _ = await run(says(f"a {SECRET} b"), {}, secret=SECRET)
     assert (message.content, result.result) == (f"a {MARK} b", f"a {MARK} b")
     _, [result], _ = await run(says(f"Error: {SECRET}", "error"), {}, secret=SECRET)
@@ -181,7 +181,7 @@ def sealed(tmp_path: Path) -> SealedScope:
 
 
 @pytest.mark.parametrize("data", [SECRET, f"before {SECRET} after", f"a\n{SECRET}\n", SECRET * 3])
-def test_a_file_that_holds_the_secret_is_written_and_deleted_and_not_read(sealed: SealedScope, data: str):
+def test_a_file_with_the_secret_can_be_written_and_deleted_but_not_read(sealed: SealedScope, data: str):
     token = holding.set(SECRET)
     try:
         sealed.write("/x", data.encode())
@@ -202,7 +202,7 @@ def test_a_file_that_holds_the_secret_is_written_and_deleted_and_not_read(sealed
 
 @pytest.mark.parametrize("secret", ["one line\r\nanother line", "one line\nanother line", "one line\ranother line"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_newlines_do_not_unseal_it(sealed: SealedScope, secret: str, newline: str):
+def test_other_newlines_do_not_make_the_secret_readable(sealed: SealedScope, secret: str, newline: str):
     token = holding.set(secret)
     try:
         sealed.write("/x", f"a{newline}one line{newline}another line{newline}".encode())
@@ -212,7 +212,7 @@ def test_newlines_do_not_unseal_it(sealed: SealedScope, secret: str, newline: st
         holding.reset(token)
 
 
-def test_who_holds_no_secret_reads_everything(sealed: SealedScope):
+def test_without_a_secret_every_file_is_readable(sealed: SealedScope):
     sealed.write("/x", SECRET.encode())
     assert sealed.read("/x") == SECRET.encode()
     token = holding.set("another secret")
@@ -250,7 +250,7 @@ CALLS = st.one_of(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(CALLS, min_size=1, max_size=5), min_size=1, max_size=5))
-def test_no_sequence_of_calls_gets_the_secret_out(shared: tuple[DeepWorker, Path], batches: list[list[ToolCall]]):
+def test_no_sequence_of_calls_discloses_the_secret(shared: tuple[DeepWorker, Path], batches: list[list[ToolCall]]):
     worker, folder = shared
     (folder / "notes.md").write_text("a notes a\n")
     gate = Open()
@@ -267,7 +267,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[DeepWorker, Path]:
     return DeepWorker(lambda: ScopedBackend(scope), name="x", prompt="Work.", tools=WRITING), folder
 
 
-async def test_a_worker_says_what_its_model_says_last(shared: tuple[DeepWorker, Path]):
+async def test_a_worker_returns_the_last_reply_of_its_model(shared: tuple[DeepWorker, Path]):
     model = ScriptedModel(calls(call("ls", path="/")), "That is all.")
     assert await shared[0].work("List.", model=model, files=Open()) == "That is all."
     assert [message.role for message in model.messages[-1]] == ["system", "user", "assistant", "tool"]

@@ -18,7 +18,7 @@ def uri(content: bytes, declared: str = "application/octet-stream") -> DataUri:
 
 
 @pytest.mark.parametrize("text", ["", "data:", "data: see below", "a data:image/png;base64,AA=="])
-def test_plain_text_is_no_data_uri(text: str):
+def test_plain_text_is_not_a_data_uri(text: str):
     assert DataUri.read(text) is None
 
 
@@ -34,16 +34,16 @@ def test_plain_text_is_no_data_uri(text: str):
         (DataUri("text/plain", True, "not base64!"), "text"),
     ],
 )
-def test_it_is_of_the_kind_that_it_declares_or_else_of_that_of_its_bytes(made: DataUri, kind: str):
+def test_the_kind_comes_from_the_declared_type_or_the_bytes(made: DataUri, kind: str):
     assert made.kind == kind
 
 
 @pytest.mark.parametrize("payload", ["AAA", "AA=A", "not base64!", "ÄÄÄÄ"])
-def test_a_payload_that_is_damaged_has_no_content(payload: str):
+def test_a_damaged_payload_has_no_content(payload: str):
     assert DataUri("image/png", True, payload).content() is None
 
 
-def test_a_payload_that_is_not_base64_is_read_as_a_url_is():
+def test_a_payload_without_base64_is_percent_decoded():
     made = DataUri.read("data:text/plain,a%20b")
     assert made is not None
     assert (made.content(), made.is_known) == (b"a b", False)
@@ -51,5 +51,5 @@ def test_a_payload_that_is_not_base64_is_read_as_a_url_is():
     assert uri(PNG, "image/jpg").is_known
 
 
-def test_what_nobody_knows_has_no_type():
+def test_unknown_bytes_have_no_type():
     assert (sniff(PNG), sniff(b"fLaC"), sniff(b"anything")) == ("image/png", "audio/flac", None)

@@ -30,7 +30,7 @@ GOOD = wav(chunk(b"fmt ", form()), chunk(b"data", SOUND))
 EXTENSIBLE = form(0xFFFE, channels=2, rate=48_000, block=6, bits=24, extra=struct.pack("<HHIH", 22, 24, 3, 1) + bytes(14))
 
 
-def test_a_wav_is_taken_apart():
+def test_a_wav_is_parsed():
     assert Wav.read(GOOD) == Wav(encoding=1, channels=1, rate=8_000, width=2, block=2, data=SOUND)
     assert Wav.read(GOOD).seconds == 50 / 8_000
 
@@ -54,16 +54,16 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("content", TAKEN.values(), ids=TAKEN.keys())
-def test_a_whole_wav_is_taken(content: bytes):
+def test_a_complete_wav_is_accepted(content: bytes):
     check_audio(content, media_type="audio/wav")
 
 
 @pytest.mark.parametrize("name", ["sizes of a pipe", "sizes of zero", "espeak's sizes", "arecord's sizes"])
-def test_sound_whose_size_was_never_filled_in_reaches_to_the_end(name: str):
+def test_a_data_chunk_without_a_size_extends_to_the_end(name: str):
     assert Wav.read(TAKEN[name]).data == SOUND
 
 
-def test_an_extensible_wav_says_its_encoding_further_on():
+def test_the_encoding_of_an_extensible_wav_is_read():
     read = Wav.read(TAKEN["extensible"])
     assert (read.encoding, read.channels, read.width) == (1, 2, 3)
 
@@ -96,18 +96,18 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("content", MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_wav_that_is_cut_off_or_contradicts_itself_is_malformed(content: bytes):
+def test_a_truncated_or_inconsistent_wav_is_malformed(content: bytes):
     with pytest.raises(MediaMalformed):
         check_audio(content, media_type="audio/wav")
 
 
 @pytest.mark.parametrize("media_type", ["audio/mpeg", "audio/ogg", "audio/flac"])
-def test_what_cannot_be_checked_without_decoding_is_let_through(media_type: str):
+def test_compressed_audio_is_not_checked(media_type: str):
     check_audio(b"ID3", media_type=media_type)
 
 
 @given(cut=st.integers(0, len(GOOD) - 2))
-def test_a_wav_cut_off_anywhere_is_malformed(cut: int):
+def test_a_wav_truncated_anywhere_is_malformed(cut: int):
     with pytest.raises(MediaMalformed):
         Wav.read(GOOD[:cut])
 

@@ -56,7 +56,7 @@ async def test_there_is_one_application_for_each_set_of_settings():
     assert [result.output == "This is a stubbed response." for result in results] == [False, True, False, True]
 
 
-async def test_a_restart_opens_everything_anew():
+async def test_a_restart_creates_new_applications():
     opened = Opened()
     await played(opened, scene({"say": "a"}, {"say": "b", "settings": {"model": "stub"}}, {"say": "c", "restart": True}))
     assert opened.settings == [{}, {"model": "stub"}, {}]
@@ -68,14 +68,14 @@ async def test_turns_share_a_session_unless_one_has_its_own():
     assert [result.session for result in results] == ["s", "s-other", "s"]
 
 
-async def test_every_turn_has_a_script_of_its_own():
+async def test_every_turn_has_its_own_script():
     opened = Opened()
     turns: list[dict[str, Any]] = [{"say": name, "script": {"replies": [f"{name}!"], "output": f"{name}!"}} for name in ("a", "b")]
     await played(opened, scene(*turns, plays=["script"]), "script")
     assert opened.grants == [{Model}]
 
 
-async def test_events_are_passed_on_as_they_come():
+async def test_events_are_passed_on():
     heard: list[Event] = []
     stage, made = ScenarioApps(Opened()), scene({"say": "a"})
     one = await ScenarioRun(made, stage, agent="sam", session="s").run_turn(made.turns[0], on_event=heard.append)

@@ -101,12 +101,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"path": ["ask", "..."] + ["look"] * 3 + ["..."]}, "path: expected"),
     ({"path": ["...", "look"]}, "path: expected"),
     ({"path": []}, "path: expected none"),
-    ({"tools": []}, "tools: expected none, were search, calculate (tool_failed), read (tool_timeout)"),
-    ({"tools": ["search", "calculate", {"name": "read", "code": "tool_timeout"}]}, "tools: expected search, calculate, read"),
+    ({"tools": []}, "tools: expected none, was search > calculate (tool_failed) > read (tool_timeout)"),
+    ({"tools": ["search", "calculate", {"name": "read", "code": "tool_timeout"}]}, "tools: expected search > calculate > read"),
     ({"tools": [{"name": "calculate", "code": "tool_failed"}, "search", {"name": "read", "code": "tool_timeout"}]}, "tools: "),
-    ({"side_by_side": 3}, "tools side by side: expected 3, were 2"),
+    ({"side_by_side": 3}, "side_by_side: expected 3, was 2"),
     ({"emitted": []}, "emitted: expected none, was planning_retry"),
-    ({"asks": 0}, "asks: expected 0 model calls, were 1"),
+    ({"asks": 0}, "asks: expected 0, was 1"),
     ({"output": "Orders"}, "output: expected 'Orders', was 'Orders: 12'"),
     ({"says": ["Orders", "13"]}, "output: expected '13' in it, was 'Orders: 12'"),
     ({"says_not": ["12"]}, "output: expected no '12' in it"),
@@ -128,18 +128,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("expect", RIGHT, ids=str)
-def test_what_is_as_expected_is_no_difference(expect: dict[str, Any]):
+def test_a_result_as_expected_has_no_differences(expect: dict[str, Any]):
     assert report([played(expect)]) == ""
 
 
 @pytest.mark.parametrize(("expect", "says"), WRONG, ids=str)
-def test_what_is_not_as_expected_is_told(expect: dict[str, Any], says: str):
+def test_each_difference_is_reported(expect: dict[str, Any], says: str):
     one = played(expect)
     assert says in "\n".join(one.differences)
     assert report([one]).startswith(f"scenario 'one' ({one.kind}), turn 1: How many?\n    ")
 
 
-def test_a_turn_has_to_succeed_where_nothing_is_said():
+def test_a_turn_is_expected_to_succeed_by_default():
     failed = turn_result(status="error", error=Fault(code="timeout", message="Too late."))
     assert played({}, result=failed).differences == (
         "status: expected 'success', was 'error' (Too late.)",
@@ -160,14 +160,14 @@ NODES = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 
 
 @given(path=NODES, cut=st.tuples(st.integers(0, 8), st.integers(0, 8)))
-def test_a_path_is_itself_with_any_part_left_out(path: list[str], cut: tuple[int, int]):
+def test_dots_in_an_expected_path_match_any_part(path: list[str], cut: tuple[int, int]):
     start, end = sorted(cut)
     for expected in (path, [*path[:start], "...", *path[end:]]):
         assert played({"path": expected}, result=turn_result(path=tuple(path))).differences == ()
 
 
 @given(path=NODES, other=NODES)
-def test_a_path_is_no_other_one(path: list[str], other: list[str]):
+def test_a_different_path_is_a_difference(path: list[str], other: list[str]):
     differences = played({"path": other}, result=turn_result(path=tuple(path))).differences
     assert bool(differences) == (path != other)
 
@@ -192,7 +192,7 @@ SAM = [(scene, kind) for scene in load_scenarios(load_agent("sam").scenes or Pat
 
 
 @pytest.mark.parametrize(("scene", "kind"), SAM, ids=lambda part: part.title if isinstance(part, Scenario) else part)
-async def test_a_scene_with_a_wrong_expectation_fails(scene: Scenario, kind: Kind):
+async def test_a_scenario_with_a_wrong_expectation_fails(scene: Scenario, kind: Kind):
     stage = ScenarioApps(lambda settings, grants: Interlock(Settings(engine="direct", **settings), grants=grants))
     for turn in scene.turns:
         assert (await ScenarioRun(scene, stage, agent="sam", session="s", kind=kind).run_turn(turn)).differences == ()
@@ -202,7 +202,7 @@ async def test_a_scene_with_a_wrong_expectation_fails(scene: Scenario, kind: Kin
     await stage.close()
 
 
-async def test_a_scene_is_played_to_its_end_and_every_difference_is_told():
+async def test_all_turns_run_and_every_difference_is_reported():
     turns = [{"say": "hello", "expect": {"says": ["nonsense"]}}, {"say": "hello"}, {"say": " ", "expect": {"asks": 1}}]
     scene = Scenario.model_validate({"title": "one", "turn": turns})
     stage = ScenarioApps(lambda settings, grants: Interlock(Settings(engine="direct", **settings), grants=grants))
@@ -213,5 +213,5 @@ async def test_a_scene_is_played_to_its_end_and_every_difference_is_told():
     ]
 
 
-def test_a_scene_expects_nothing_but_success_where_nothing_is_said():
+def test_an_empty_expectation_is_the_default():
     assert Expected() == Turn.model_validate({"say": "hello"}).expect

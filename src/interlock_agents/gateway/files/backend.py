@@ -1,13 +1,11 @@
-"""Files for deepagents' workers, in a scope."""
+"""The file backend of DeepAgents on a scope."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import TypeVar
 
 from deepagents.backends.protocol import (
     FILE_NOT_FOUND,
@@ -36,8 +34,6 @@ from interlock_agents.gateway.files.search import find_files, find_lines
 
 __all__ = ["BINARY_SUFFIXES", "ScopedBackend"]
 
-T = TypeVar("T")
-
 BINARY_SUFFIXES = frozenset(
     f".{suffix}"
     for suffix in (
@@ -47,6 +43,7 @@ BINARY_SUFFIXES = frozenset(
         *("pdf", "ppt", "pptx"),
     )
 )
+_CODES = {"missing": FILE_NOT_FOUND, "folder": IS_DIRECTORY, "file": INVALID_PATH}
 _FAILURES = (InterlockError, OSError, ValueError, TypeError, AttributeError, RecursionError, MemoryError)
 
 
@@ -62,19 +59,15 @@ class ScopedBackend(BackendProtocol):
 
     def ls(self, path: str) -> LsResult:
         """List a folder."""
-
-        def listed() -> LsResult:
+        try:
             infos = [_info(entry) for entry in self._scope.entries(path)]
             return LsResult(entries=sorted(infos, key=lambda info: info["path"]))
-
-        return _answered(
-            listed, path, lambda error: LsResult(error=error), missing="Path {}: path_not_found", file="Path {}: not_a_directory"
-        )
+        except _FAILURES as error:
+            return LsResult(error=_message(error, path, missing="Path {}: path_not_found", file="Path {}: not_a_directory"))
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        """Read some lines of a text, or the whole of a picture, a sound, a film or a document."""
-
-        def opened() -> ReadResult:
+        """Read some lines of a text file, or a whole binary file."""
+        try:
             data = self._scope.read(file_path)
             if PurePosixPath(file_path).suffix.lower() in BINARY_SUFFIXES:
                 return ReadResult(file_data=FileData(content=base64.standard_b64encode(data).decode("ascii"), encoding="base64"))
@@ -82,17 +75,16 @@ class ScopedBackend(BackendProtocol):
             if empty := check_empty_content(text):
                 return ReadResult(file_data=FileData(content=empty, encoding="utf-8"))
             return slice_read_response(FileData(content=text, encoding="utf-8"), offset, limit)
-
-        return _answered(opened, file_path, lambda error: ReadResult(error=error), missing="File {} not found", folder="File {} not found")
+        except _FAILURES as error:
+            return ReadResult(error=_message(error, file_path, missing="File {} not found", folder="File {} not found"))
 
     def write(self, file_path: str, content: str) -> WriteResult:
-        """Write a file, new or instead of the one that is there."""
-
-        def written() -> WriteResult:
+        """Create or replace a file."""
+        try:
             self._scope.write(file_path, _bytes(content, file_path))
             return WriteResult(path=file_path)
-
-        return _answered(written, file_path, lambda error: WriteResult(error=error))
+        except _FAILURES as error:
+            return WriteResult(error=_message(error, file_path))
 
     def edit(
         self,
@@ -101,9 +93,9 @@ class ScopedBackend(BackendProtocol):
         new_string: str,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - deepagents' signature
     ) -> EditResult:
-        """Replace a text in a file by another."""
-
-        def edited() -> EditResult:
+        """Replace a text in a file."""
+        missing = "Error: File {} not found"
+        try:
             text = _text(self._scope.read(file_path), file_path)
             old, new = _one_kind_of_newline(old_string), _one_kind_of_newline(new_string)
             # Check before replacing: a megabyte of letters, each replaced by a megabyte, would not fit into memory.
@@ -114,106 +106,73 @@ class ScopedBackend(BackendProtocol):
                 return EditResult(error=replaced)
             self._scope.write(file_path, _bytes(replaced[0], file_path))
             return EditResult(path=file_path, occurrences=replaced[1])
-
-        missing = "Error: File {} not found"
-        return _answered(edited, file_path, lambda error: EditResult(error=error), missing=missing, folder=missing)
+        except _FAILURES as error:
+            return EditResult(error=_message(error, file_path, missing=missing, folder=missing))
 
     def delete(self, file_path: str) -> DeleteResult:
-        """Delete a file, or a folder with all that is in it."""
-
-        def deleted() -> DeleteResult:
+        """Delete a file, or a folder with its contents."""
+        try:
             self._scope.delete(file_path)
             return DeleteResult(path=file_path)
-
-        return _answered(deleted, file_path, lambda error: DeleteResult(error=error), missing="Error: {} not found")
+        except _FAILURES as error:
+            return DeleteResult(error=_message(error, file_path, missing="Error: {} not found"))
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
         """Find files by name."""
-
-        def found() -> GlobResult:
+        try:
             files = find_files(self._scope, pattern, path or "/")
-            return GlobResult(
-                matches=[_info(entry) for entry in files.entries],
-                truncated=not files.is_all,
-                truncation_reason=None if files.is_all else "budget",
-            )
-
-        return _answered(found, path or "/", lambda error: GlobResult(error=error))
+        except _FAILURES as error:
+            return GlobResult(error=_message(error, path or "/"))
+        reason = None if files.is_all else "budget"
+        return GlobResult(matches=[_info(entry) for entry in files.entries], truncated=not files.is_all, truncation_reason=reason)
 
     def grep(self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None) -> GrepResult:
-        """Find lines with a text in them, taken literally."""
-
-        def found() -> GrepResult:
+        """Find lines that contain a literal text."""
+        try:
             lines = find_lines(self._scope, pattern, path or "/", glob or None, max_count)
-            return GrepResult(
-                error="Some files were searched only in part:\n" + "\n".join(f"- {file}" for file in lines.half_read)
-                if lines.half_read
-                else None,
-                matches=[GrepMatch(path=line.path, line=line.number, text=line.text) for line in lines.lines],
-                truncated=not lines.is_all,
-            )
-
-        return _answered(found, path or "/", lambda error: GrepResult(error=error))
+        except _FAILURES as error:
+            return GrepResult(error=_message(error, path or "/"))
+        half_read = "".join(f"\n- {file}" for file in lines.half_read)
+        return GrepResult(
+            error=f"Some files were searched only in part:{half_read}" if half_read else None,
+            matches=[GrepMatch(path=line.path, line=line.number, text=line.text) for line in lines.lines],
+            truncated=not lines.is_all,
+        )
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Write files, each for itself."""
+        """Write several files. Each has its own result."""
         return [self._upload(path, content) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Read files as they are, each for itself."""
+        """Read several files as bytes. Each has its own result."""
         return [self._download(path) for path in paths]
 
     def _upload(self, path: str, content: bytes) -> FileUploadResponse:
-        def written() -> FileUploadResponse:
+        try:
             self._scope.write(path, content)
             return FileUploadResponse(path=path)
-
-        return _answered(
-            written,
-            path,
-            lambda error: FileUploadResponse(path=path, error=error),
-            missing=FILE_NOT_FOUND,
-            folder=IS_DIRECTORY,
-            file=INVALID_PATH,
-        )
+        except _FAILURES as error:
+            return FileUploadResponse(path=path, error=_message(error, path, **_CODES))
 
     def _download(self, path: str) -> FileDownloadResponse:
-        def read() -> FileDownloadResponse:
+        try:
             return FileDownloadResponse(path=path, content=self._scope.read(path))
-
-        return _answered(
-            read,
-            path,
-            lambda error: FileDownloadResponse(path=path, error=error),
-            missing=FILE_NOT_FOUND,
-            folder=IS_DIRECTORY,
-            file=INVALID_PATH,
-        )
+        except _FAILURES as error:
+            return FileDownloadResponse(path=path, error=_message(error, path, **_CODES))
 
 
-def _answered(
-    work: Callable[[], T],
-    path: str,
-    refused: Callable[[str], T],
-    *,
-    missing: str | None = None,
-    folder: str | None = None,
-    file: str | None = None,
-) -> T:
-    """Call `work` and return its errors as a result, so that the worker can continue.
+def _message(error: BaseException, path: str, *, missing: str | None = None, folder: str | None = None, file: str | None = None) -> str:
+    """Return the message for a failure, so that the worker can continue.
 
     `missing`, `folder` and `file` are messages for a path that does not exist, is a folder, or leads through a file; `{}` is the path.
     """
-    try:
-        return work()
-    except _FAILURES as error:
-        return refused(_sentence(error, path, missing=missing, folder=folder, file=file or missing))
-
-
-def _sentence(error: BaseException, path: str, *, missing: str | None, folder: str | None, file: str | None) -> str:
     if isinstance(error, InterlockError):
         return f"{error.code}: {error}"
-    wordings: dict[type[BaseException], str | None] = {FileNotFoundError: missing, IsADirectoryError: folder, NotADirectoryError: file}
+    wordings: dict[type[BaseException], str | None] = {
+        FileNotFoundError: missing,
+        IsADirectoryError: folder,
+        NotADirectoryError: file or missing,
+    }
     wording = wordings.get(type(error))
     if wording is not None:
         return wording.format(shown(path))

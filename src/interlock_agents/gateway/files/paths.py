@@ -1,4 +1,4 @@
-"""Paths as workers write them: absolute, of a world whose root is the scope's folder."""
+"""Paths as workers write them: absolute, with the scope's folder as the root."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHOWN = 80
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """Take a path apart into names. The root has none.
+    """Split a path into names. The root has none.
 
-    Nothing is decoded, expanded or folded: `%2e%2e` and full-width dots are names like others, and so is `report..final.md`.
+    Nothing is decoded, expanded or normalised: `%2e%2e`, full-width dots and `report..final.md` are ordinary names.
     """
     if len(path) > _PATH_BYTES:
         raise PathDenied(f"The path {shown(path)} is too long.")
@@ -42,6 +42,6 @@ def can_be_asked_for(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """Return a path for a sentence: in quotes, on one line, and not too long."""
+    """Return a path for a message: in quotes, on one line, and shortened."""
     cut = path if len(path) <= _SHOWN else f"{path[: _SHOWN - 3]}..."
     return "'" + "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in cut) + "'"

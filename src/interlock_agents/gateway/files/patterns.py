@@ -16,16 +16,16 @@ __all__ = ["NamePattern"]
 
 _LENGTH = 1_000
 _ALTERNATIVES = 1_000
-_ALTERNATIVES_LENGTH = 100_000  # of all of them, as expressions: compiling them takes seconds
-_SECONDS = 0.25  # for one name and one alternative: a plain pattern takes microseconds
+_ALTERNATIVES_LENGTH = 100_000  # characters of all alternatives together: compiling more takes seconds
+_SECONDS = 0.25  # for one name and one alternative; an ordinary pattern takes microseconds
 _translate = cast("Any", wcmatch_glob.translate)
 
 
 class NamePattern:
     """Matches paths as deepagents' own backends do.
 
-    A pattern without `/` is for names in any folder, one with it for paths from where the search begins. The matching is wcmatch's,
-    done by an engine that can be stopped: `*a*a*a*b` and its like take longer than the age of the universe on the right name.
+    A pattern without `/` matches names in any folder, one with `/` matches paths relative to the start of the search. wcmatch
+    translates it, and `regex` matches it with a timeout: `*a*a*a*b` takes exponential time on some names.
     """
 
     def __init__(self, text: str, *, until: float) -> None:

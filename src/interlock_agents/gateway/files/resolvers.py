@@ -15,7 +15,7 @@ __all__ = ["ENTER", "LIST", "Resolver", "ResolverName", "resolver_named"]
 
 ResolverName = Literal["openat2", "walk"]
 
-# O_PATH is Linux's: it opens a place in the tree and not what is there.
+# O_PATH exists on Linux only: it opens a location in the tree, not its content.
 ENTER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -26,14 +26,14 @@ _TRIES = 64  # openat2 returns EAGAIN when another process renames folders meanw
 
 
 class Resolver(Protocol):
-    """Opens by names, from a folder that is open, and goes through no link and into no other filesystem."""
+    """Opens files relative to an open folder, without following links or entering another filesystem."""
 
     def folder(self, start: int, names: Sequence[str], flags: int) -> int:
         """Open the folder at `names` below `start`; without names, open `start` itself."""
         ...
 
     def leaf(self, folder: int, name: str, flags: int) -> int:
-        """Open what has that name in a folder."""
+        """Open an entry of a folder."""
         ...
 
 
@@ -69,7 +69,7 @@ class _Openat2:
 
 
 class _ByComponent:
-    """Opens one component after the other, and checks each before the next."""
+    """Opens one component after the other, and checks each of them."""
 
     def folder(self, start: int, names: Sequence[str], flags: int) -> int:
         device = os.fstat(start).st_dev
@@ -101,7 +101,7 @@ class _ByComponent:
 
 
 def resolver_named(name: ResolverName | None, root: int) -> Resolver:
-    """Return the resolver that is asked for, or the kernel's own where there is one."""
+    """Return the resolver of this name or, without a name, openat2 if the kernel has it."""
     if name == "walk":
         return _ByComponent()
     try:

@@ -1,4 +1,4 @@
-"""The folder that a scope begins at, held open."""
+"""The root folder of a scope, held open by a descriptor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Root:
 
     @contextmanager
     def lent(self) -> Generator[int]:
-        """Lend the descriptor."""
+        """Yield the descriptor, which stays open meanwhile."""
         with self._lock:
             if self._closed:
                 raise ToolUnavailable("The scope is closed.")

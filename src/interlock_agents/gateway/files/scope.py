@@ -1,10 +1,11 @@
-"""A folder, and what may be done to the files in it."""
+"""Access to the files below a folder, and to nothing else."""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,12 +25,12 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _CHUNK = 1 << 20
-_DEPTH = 128  # of folders in folders that are walked through: as many descriptors are open
+_DEPTH = 128  # the deepest nesting of folders that is walked; as many descriptors are open
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A plain file, or a folder, and its path in the scope."""
+    """A regular file or a folder, with its path in the scope."""
 
     path: str
     is_folder: bool
@@ -38,12 +39,12 @@ class Entry:
 
 
 class Scope:
-    """Reads and writes plain files below a folder, by paths that begin with `/` there.
+    """Reads and writes regular files below a folder. Paths start with `/`, which is the folder.
 
-    Everything is opened from the folder's descriptor and through no link, so a path cannot lead out of it, not even while another process
-    replaces folders by links. What is neither a folder nor a file with one name (a link, a device, a FIFO, a socket, a file with
-    a second hard link) is not listed, read, written or deleted: `PathDenied`. What is not there raises `FileNotFoundError`, and the
-    like; no message has the path of the folder itself.
+    Every file is opened relative to the folder's descriptor and without following links, so a path cannot lead out of it, not
+    even while another process replaces folders by links. Links, devices, FIFOs, sockets and files with a second hard link
+    are not listed, and any other access raises PathDenied. A missing file raises FileNotFoundError, and so on. No message has
+    the path of the folder itself.
     """
 
     def __init__(
@@ -80,9 +81,9 @@ class Scope:
         return found
 
     def walk(self, path: str) -> Iterator[Entry]:
-        """Go through everything below a folder: what is in it, by name, then what is in its folders.
+        """Yield everything below a folder: its entries, sorted by name, then those of its folders.
 
-        After `max_entries` it raises `InputTooLarge`. A folder that is gone or closed when its turn comes is passed over.
+        Raises InputTooLarge after `max_entries`. A folder that was deleted or cannot be opened is skipped.
         """
         names = parts(path)
         with translated_errors(path), self._folder(names, LIST) as folder:
@@ -101,7 +102,7 @@ class Scope:
                 os.close(descriptor)
 
     def create(self, path: str, data: bytes) -> None:
-        """Write a new file, and the folders that it is in. One that is there already is left as it is."""
+        """Create a file and its folders. Raises FileExistsError if the file exists."""
         names = self._to_write(path, len(data))
         with translated_errors(path), self._made(names[:-1]) as folder:
             descriptor = os.open(names[-1], _CREATE, _FILE_MODE, dir_fd=folder)
@@ -109,7 +110,7 @@ class Scope:
                 _fill(descriptor, data, _FILE_MODE)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file, new or instead of the one that is there, and the folders that it is in. The file is replaced atomically."""
+        """Create or replace a file atomically. Creates its folders."""
         names = self._to_write(path, len(data))
         with translated_errors(path), self._made(names[:-1]) as folder:
             mode = _FILE_MODE
@@ -122,7 +123,7 @@ class Scope:
                 os.rename(beside, names[-1], src_dir_fd=folder, dst_dir_fd=folder)
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all that is in it. A folder with something in it that is refused is left as it is."""
+        """Delete a file, or a folder with its contents. A folder that contains something else than regular files is not changed."""
         names = parts(path)
         self._may_write(path)
         if not names:
@@ -131,10 +132,11 @@ class Scope:
             if stat.S_ISDIR(_looked_at(folder, names[-1], path).st_mode):
                 with self._below(folder, names[-1]) as doomed:
                     self._check(doomed, path, self.max_entries)
-                    self._empty(doomed, path)
-                os.rmdir(names[-1], dir_fd=folder)
+                # Opens every folder by its descriptor and follows no link, also if another process adds one meanwhile.
+                shutil.rmtree(names[-1], dir_fd=folder)
             else:
-                _unlink(folder, names[-1], path)
+                _plain(_looked_at(folder, names[-1], path), path)
+                os.unlink(names[-1], dir_fd=folder)
 
     @contextmanager
     def _folder(self, names: Sequence[str], flags: int) -> Generator[int]:
@@ -182,7 +184,7 @@ class Scope:
         return at
 
     def _listed(self, folder: int, path: str, most: int) -> tuple[list[Entry], int]:
-        """Return the plain files and folders in a folder, by name, and how many entries were seen: one more than the most at most."""
+        """Return the regular files and folders in a folder, sorted by name, and the number of entries, up to `most` + 1."""
         prefix = path if path.endswith("/") else f"{path}/"
         found: list[Entry] = []
         seen = 0
@@ -220,7 +222,7 @@ class Scope:
                 os.close(descriptor)
 
     def _next(self, stack: list[tuple[int, Iterator[Entry]]], opened: list[int]) -> tuple[int, str] | None:
-        """Enter the next folder of a walk, and leave those that are done with."""
+        """Open the next folder of a walk, and close those that are finished."""
         while stack:
             folder, below = stack[-1]
             for entry in below:
@@ -252,7 +254,7 @@ class Scope:
 
     def _may_write(self, path: str) -> None:
         if not self.writable:
-            raise PathDenied(f"The path {shown(path)} can be read here, and not changed.")
+            raise PathDenied(f"The path {shown(path)} is read-only.")
 
     def _to_write(self, path: str, size: int) -> tuple[str, ...]:
         names = _of_a_file(path)
@@ -261,7 +263,7 @@ class Scope:
         return names
 
     def _check(self, folder: int, path: str, left: int, depth: int = 0) -> int:
-        """Refuse to delete a folder with something in it that may not be deleted. Return how many more entries there could have been."""
+        """Raise PathDenied if a folder contains something that must not be deleted. Returns how many more entries are allowed."""
         below: list[str] = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -277,19 +279,6 @@ class Scope:
             with self._below(folder, name) as inner:
                 left = self._check(inner, path, left, depth + 1)
         return left
-
-    def _empty(self, folder: int, path: str, depth: int = 0) -> None:
-        if depth > _DEPTH + 1:
-            raise InputTooLarge(f"There is too much in {shown(path)} to delete it at once.")
-        with os.scandir(folder) as entries:
-            names = [entry.name for _, entry in zip(range(self.max_entries), entries, strict=False)]
-        for name in names:
-            if stat.S_ISDIR(_looked_at(folder, name, path).st_mode):
-                with self._below(folder, name) as inner:
-                    self._empty(inner, path, depth + 1)
-                os.rmdir(name, dir_fd=folder)
-            else:
-                _unlink(folder, name, path)
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -314,7 +303,7 @@ def _is_plain(status: os.stat_result) -> bool:
 
 
 def _looked_at(folder: int, name: str, path: str) -> os.stat_result:
-    """Look at what has that name, and refuse what is neither a plain file nor a folder."""
+    """Return the status of a name in a folder. Raises PathDenied unless it is a regular file or a folder."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         raise PathDenied(f"The path {shown(path)} leads through a link.")
@@ -324,7 +313,7 @@ def _looked_at(folder: int, name: str, path: str) -> os.stat_result:
 
 
 def _plain(status: os.stat_result, path: str) -> os.stat_result:
-    """Refuse a folder, and what turned out to be no plain file once it was open."""
+    """Raise IsADirectoryError for a folder, and PathDenied for anything else that is not a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "")
     if not _is_plain(status):
@@ -332,14 +321,9 @@ def _plain(status: os.stat_result, path: str) -> os.stat_result:
     return status
 
 
-def _unlink(folder: int, name: str, path: str) -> None:
-    _plain(_looked_at(folder, name, path), path)
-    os.unlink(name, dir_fd=folder)
-
-
 @contextmanager
 def _undone(folder: int, name: str) -> Generator[None]:
-    """Delete a file again when what it is for fails."""
+    """Delete a new file if the block fails."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""Looking for files by name, and for lines by what is in them."""
+"""Searches files by name, and lines by their text."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from interlock_agents.gateway.files.scope import Entry, Scope
 __all__ = ["FoundFiles", "FoundLines", "Line", "find_files", "find_lines"]
 
 _SECONDS = 5.0  # less than deepagents waits
-_FILES_READ = 20  # as many full-sized ones are read for one search
+_FILES_READ = 20  # files of the maximum size that one search may read
 _LINES = 10_000
-_LINES_BETWEEN_LOOKS = 1024
+_LINES_BETWEEN_CHECKS = 1024
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line that has the text in it; the first of a file is 1."""
+    """A matching line. Numbers start at 1."""
 
     path: str
     number: int
@@ -32,7 +32,7 @@ class Line:
 
 @dataclass
 class FoundFiles:
-    """Files, by path; not all of them when it took too long or there were too many to look at."""
+    """Matching files, sorted by path. `is_all` is False if the search was cut short."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     is_all: bool = True
@@ -40,7 +40,7 @@ class FoundFiles:
 
 @dataclass
 class FoundLines:
-    """Lines, by file; not all of them when it took too long or there were too many. Files that could be read only in part are named."""
+    """Matching lines by file. `is_all` is False if the search was cut short; `half_read` lists files that could be read only in part."""
 
     lines: list[Line] = field(default_factory=list[Line])
     is_all: bool = True
@@ -48,7 +48,7 @@ class FoundLines:
 
 
 class _Stop(Exception):
-    """Enough was found, or it took long enough."""
+    """The search has reached one of its limits."""
 
 
 def find_files(scope: Scope, pattern: str, path: str) -> FoundFiles:
@@ -68,7 +68,7 @@ def find_files(scope: Scope, pattern: str, path: str) -> FoundFiles:
 
 
 def find_lines(scope: Scope, text: str, path: str, pattern: str | None, most: int | None) -> FoundLines:
-    """Find the lines with a text in them, taken literally, in a file or in the files below a folder whose names match a pattern."""
+    """Find the lines that contain a literal text, in a file or in the files below a folder whose names match a pattern."""
     search = _LineSearch(scope, text, _LINES if most is None else min(most, _LINES))
     wanted = None if pattern is None else NamePattern(pattern, until=search.until)
     try:
@@ -79,9 +79,9 @@ def find_lines(scope: Scope, text: str, path: str, pattern: str | None, most: in
     try:
         if start.is_folder:
             for entry in _files(scope, path, wanted, search.until):
-                search.look_into(entry)
+                search.search_file(entry)
         elif wanted is None or wanted.matches(posixpath.basename(start.path)):
-            search.look_through(start.path, data)
+            search.search_text(start.path, data)
     except (FileNotFoundError, NotADirectoryError):
         return search.found
     except (_Stop, InputTooLarge):
@@ -100,7 +100,7 @@ def _files(scope: Scope, path: str, wanted: NamePattern | None, until: float) ->
 
 
 class _LineSearch:
-    """One search through files, with what it may still use up."""
+    """One search, with the limits that are left."""
 
     def __init__(self, scope: Scope, text: str, most: int) -> None:
         self.until = time.monotonic() + _SECONDS
@@ -111,8 +111,8 @@ class _LineSearch:
         self._bytes_left = _FILES_READ * scope.max_bytes
         self._characters_left = scope.max_bytes
 
-    def look_into(self, file: Entry) -> None:
-        """Search one of many files. One that is too large, or is gone or closed by now, is passed over, and so is one that is no text."""
+    def search_file(self, file: Entry) -> None:
+        """Search one of many files. Files that are too large, were deleted, cannot be opened or are not text are skipped."""
         if file.size > self._scope.max_bytes:
             return
         if file.size > self._bytes_left:
@@ -125,16 +125,16 @@ class _LineSearch:
         except InterlockError as error:
             self.found.half_read.append(f"{file.path}: {error.code}")
             return
-        self.look_through(file.path, data)
+        self.search_text(file.path, data)
 
-    def look_through(self, path: str, data: bytes) -> None:
-        """Search what a file has in it."""
+    def search_text(self, path: str, data: bytes) -> None:
+        """Search the content of a file."""
         number = 0
         try:
             for number, line in enumerate(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"), 1):
                 if self._text in line:
                     self._keep(Line(path, number, line.rstrip("\n")))
-                if number % _LINES_BETWEEN_LOOKS == 0 and time.monotonic() > self.until:
+                if number % _LINES_BETWEEN_CHECKS == 0 and time.monotonic() > self.until:
                     raise _Stop
         except UnicodeDecodeError:
             if number:

@@ -1,4 +1,4 @@
-"""A worker: a DeepAgent in a scope of files. It is built once, when it is first needed; its model and its tools pass the gate."""
+"""A worker: a DeepAgent with the files of a scope, built at first use. Its model and tool calls pass the gate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""DeepAgents, set up so that a worker has its file tools and nothing else. The one place that knows how it is set up.
+"""Configures DeepAgents so that a worker has its file tools and nothing else.
 
-What upstream would add, and is left out here: `execute`; `task`, whose subagents would have tools of their own; the summary
-of a long conversation and the large results that it would write into the worker's own files.
+Left out: `execute`; `task`, whose subagents would have other tools; the summary of a long conversation and the offloading
+of large results, both of which write into the worker's files.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def _register() -> None:
 
 
 class GatedFiles(FilesystemMiddleware[Any, Any]):
-    """Upstream's file tools, every call of which passes the gate first: those too that upstream answers itself."""
+    """DeepAgents' file tools. Every call passes the gate first, also those that the middleware answers itself."""
 
     @property
     @override
     def name(self) -> str:
-        """Take the place of upstream's own."""
+        """Return the name of the middleware that this one replaces."""
         return FilesystemMiddleware.__name__
 
     @override

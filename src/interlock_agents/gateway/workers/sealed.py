@@ -1,4 +1,4 @@
-"""Files that may hold the secret: a worker can put it there, and never get it back, whole or in parts."""
+"""A scope whose files may contain the secret: a worker can write it there, but never read it back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["SealedScope"]
 
 
 class SealedScope(Scope):
-    """A scope in which a file with the secret in it cannot be read: not shown, searched or edited, only replaced or deleted."""
+    """A scope in which a file that contains the secret cannot be read, searched or edited, only replaced or deleted."""
 
     def read(self, path: str) -> bytes:
         """Read a file that does not hold the secret."""

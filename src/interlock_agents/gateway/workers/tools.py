@@ -1,4 +1,4 @@
-"""The tools of a worker behind the gate: upstream's own, each call of which is seen, recorded, and without secrets."""
+"""Runs DeepAgents' tools through the gate, so that each call is emitted, recorded and redacted."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ async def pass_the_gate(request: ToolCallRequest, handler: Handler) -> ToolMessa
 
 
 class UpstreamTools:
-    """Runs the tool that is under way. What it gives back has no secret, and not more characters than a model can read."""
+    """Runs the current tool call. Its result is redacted and cut to a size that a model can read."""
 
     def __init__(self, *, redact: Callable[[Any], Any], max_characters: int = 60_000) -> None:
         self._redact = redact
         self._max_characters = max_characters
 
     async def run(self, request: ToolRequest) -> ToolResult:
-        """Run a tool; everything that goes wrong is the error of the result."""
+        """Run a tool. Every failure is the error of the result."""
         asked, handler = _under_way.get()
         if asked.tool is None:
             return ToolResult(tool=request.tool, error=f"{ToolDenied.code}: there is no such tool.", code=ToolDenied.code)
@@ -80,7 +80,7 @@ class UpstreamTools:
         return ToolResult(tool=request.tool, result=text) if message.status != "error" else _failed(request.tool, text)
 
     def _shown(self, text: str, secret: str) -> str:
-        """Take out what is secret first, so that no half of it is left where the text is cut."""
+        """Redact the text before it is cut, so that no part of a secret is left."""
         without = str(self._redact(text.replace(secret, MARK) if secret else text))
         if len(without) <= self._max_characters:
             return without
@@ -88,7 +88,7 @@ class UpstreamTools:
 
 
 def _filled(args: dict[str, Any], secret: str) -> dict[str, Any]:
-    """Put the secret in the place of its mark, in what is written into a file."""
+    """Replace the placeholder by the secret in text that is written into a file."""
     if not secret:
         return args
     return {name: part.replace(MARK, secret) if name in _FILLED and isinstance(part, str) else part for name, part in args.items()}

@@ -1,122 +1,78 @@
-"""Images by Pillow: checked, upright, without metadata, small."""
+"""Images by Pillow in child processes: checked, upright, without metadata, small."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import io
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
-from interlock.errors import CapabilityError, MediaBomb, MediaMalformed
-from interlock_agents.sam.media.containers import Picture, unwrap
+from interlock.errors import MediaBomb, MediaMalformed, MediaUnsupported
+from interlock.processes.child import Child
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
+__all__ = ["DECODE_S", "PillowImages"]
 
-__all__ = ["MAX_SIDE", "PillowImages"]
+DECODE_S = 30.0
+"""How long decoding may take, in seconds. Then the process is killed."""
 
-MAX_SIDE = 1024
-"""The maximum length in pixels of the longer side of a picture sent to a model."""
-
+_FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072"}  # glibc then returns large blocks to the system, so that they do not add up
 _DECODERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="interlock-images")
-"""At most two decode at once, even after a caller was cancelled: a thread cannot be stopped, and each may hold a whole picture."""
-
-_BAND = 1_000_000  # pixels that are converted at once: a picture is never held in two modes at full size
-_PIXEL = 4  # bytes of a pixel in an image of Pillow's
-_QUALITY = 90
+"""At most two images are decoded at once, even after a caller was cancelled."""
 
 
 class PillowImages:
-    """Takes PNG, JPEG, GIF and WebP; returns JPEG, or PNG where there is transparency. Of an animation it takes the first frame."""
+    """Takes PNG, JPEG, GIF and WebP; returns JPEG, or PNG where there is transparency. Of an animation it takes the first frame.
+
+    Pillow runs in a child process with a memory limit, because a small file can make a decoder allocate gigabytes or run for
+    minutes, and neither can be stopped in a thread. A process is used again for the next image.
+    """
 
     def __init__(self, *, max_pixels: int) -> None:
         self._max_pixels = max_pixels
+        self._idle: list[Child] = []
+        self._busy: set[Child] = set()
 
     async def normalise(self, image: bytes, *, media_type: str) -> str:
         """Return the image as a data URI, upright, without metadata, at most 1024 pixels on its longer side."""
-        return await asyncio.get_running_loop().run_in_executor(_DECODERS, self._normalise, image, media_type)
+        if media_type not in _FORMATS:
+            raise MediaUnsupported(f"Images of type '{media_type}' are not taken. Send one of {', '.join(_FORMATS)}.")
+        answer = await asyncio.get_running_loop().run_in_executor(_DECODERS, self._decode, image, _FORMATS[media_type])
+        match answer:
+            case {"uri": str(uri)}:
+                return uri
+            case {"failed": "bomb", "reason": str(reason)}:
+                raise MediaBomb(f"The image cannot be decoded: {reason}.")
+            case {"failed": "late"}:
+                raise MediaBomb(f"The image takes longer than {DECODE_S:g} s to decode.")
+            case _:
+                reason = answer.get("reason", "the decoder crashed")
+                raise MediaMalformed(f"The '{media_type}' cannot be decoded: {reason}.")
 
-    def _normalise(self, image: bytes, media_type: str) -> str:
-        picture = unwrap(image, media_type=media_type)
-        shrink = _shrink(picture) if media_type == "image/jpeg" else 1
-        unpacked = max(picture.pixels // shrink**2, int(picture.pixels * picture.held / _PIXEL))
-        if unpacked > self._max_pixels:
-            raise MediaBomb(f"The image takes the memory of {unpacked:,} pixels to unpack; {self._max_pixels:,} are taken.")
-        problem: CapabilityError
+    async def aclose(self) -> None:
+        """End the processes. A later image starts a new one."""
+        for child in (*self._idle, *self._busy):
+            child.kill()
+        self._idle.clear()
+
+    def _decode(self, image: bytes, kind: str) -> dict[str, Any]:
+        child = self._child()
+        self._busy.add(child)
         try:
-            made_type, made = _encoded(_upright(_small(picture, media_type, shrink), picture.orientation))
-            return f"data:{made_type};base64,{base64.b64encode(made).decode()}"
-        except CapabilityError:
-            raise
-        except MemoryError:
-            problem = MediaBomb("The image takes more memory than there is.")
-        except Exception as error:  # noqa: BLE001 - at bad input Pillow raises OSError, SyntaxError, ValueError and more
-            problem = MediaMalformed(f"The '{media_type}' cannot be decoded: {type(error).__name__}.")
-        # Raised here and not above: chained to Pillow's error it would quote the input, and keep the unfinished picture alive.
-        raise problem
+            return child.ask({"image": base64.b64encode(image).decode(), "format": kind}, within=DECODE_S)
+        finally:
+            self._busy.discard(child)
+            if child.is_ours():
+                self._idle.append(child)
 
-
-def _shrink(picture: Picture) -> int:
-    """Return the factor by which a JPEG is reduced while decoding, so that a large photograph is never held at full size."""
-    longest = max(picture.width, picture.height)
-    return next((by for by in (8, 4, 2) if longest >= by * MAX_SIDE), 1)
-
-
-def _small(picture: Picture, media_type: str, shrink: int) -> Image:
-    """Decode and shrink the picture into a new image without metadata."""
-    from PIL import Image  # noqa: PLC0415 - most turns have no image
-    from PIL.GifImagePlugin import GifImageFile  # noqa: PLC0415
-    from PIL.JpegImagePlugin import JpegImageFile  # noqa: PLC0415
-    from PIL.PngImagePlugin import PngImageFile  # noqa: PLC0415
-    from PIL.WebPImagePlugin import WebPImageFile  # noqa: PLC0415
-
-    # Not Image.open(): it warns of large images, also of those that are shrunk on load, and warnings are the whole process's.
-    readers = {"image/png": PngImageFile, "image/jpeg": JpegImageFile, "image/gif": GifImageFile, "image/webp": WebPImageFile}
-    with closing(readers[media_type](io.BytesIO(picture.content))) as opened:  # frees the pixels too, which its own `with` does not
-        if opened.size != (picture.width, picture.height):
-            raise MediaMalformed(f"The '{media_type}' declares two sizes.")
-        if shrink > 1:
-            opened.draft(None, (max(1, picture.width // shrink), max(1, picture.height // shrink)))
-        width, height = opened.size
-        by = max(1, max(width, height) // MAX_SIDE)
-        mode = "RGBA" if opened.has_transparency_data and opened.mode != "I;16" else "RGB"
-        small = Image.new(mode, (-(-width // by), -(-height // by)))
-        rows = max(1, _BAND // (width * by))
-        for top in range(0, small.height, rows):
-            band = opened.crop((0, top * by, width, min(height, (top + rows) * by)))
-            if band.mode == "I;16":  # convert() cuts these off at 255
-                band = band.point(lambda value: value / 256, "L")
-            small.paste(band.convert(mode).reduce(by), (0, top))
-    longest = max(picture.width, picture.height)
-    if longest <= MAX_SIDE:
-        return small
-    target = (max(1, round(picture.width * MAX_SIDE / longest)), max(1, round(picture.height * MAX_SIDE / longest)))
-    return small.resize(target, Image.Resampling.LANCZOS)
-
-
-def _upright(image: Image, orientation: int) -> Image:
-    """Rotate or mirror a picture as its EXIF orientation says."""
-    from PIL.Image import Transpose  # noqa: PLC0415
-
-    ways = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
-    return image.transpose(ways[orientation]) if orientation in ways else image
-
-
-def _encoded(image: Image) -> tuple[str, bytes]:
-    """Encode as PNG if the picture has transparency, otherwise as JPEG."""
-    made = io.BytesIO()
-    if image.mode == "RGBA" and image.getchannel("A").getextrema() != (255, 255):
-        image.save(made, "PNG")
-        return "image/png", made.getvalue()
-    image.convert("RGB").save(made, "JPEG", quality=_QUALITY)
-    return "image/jpeg", made.getvalue()
+    def _child(self) -> Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.is_ours():
+                return child
+        given = {"max_pixels": self._max_pixels}
+        child = Child("interlock_agents.sam.media.pillow_main", Path("-"), given, needs="PIL", sets=_MALLOC)
+        if "failed" in child.hello:
+            raise MediaUnsupported("Pillow cannot be started. Run: pip install --force-reinstall 'interlock[sam]'")
+        return child

@@ -6,15 +6,13 @@ import asyncio
 import io
 import json
 import threading
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
-import httpx
-
-from interlock.errors import CapabilityError, CapabilityTimeout, MediaBomb, MediaMalformed, MediaUnsupported
+from interlock.errors import CapabilityError, CapabilityTimeout, MediaBomb, MediaMalformed, MediaUnsupported, ModelOutputInvalid
 from interlock.extras import require
 from interlock.media import Wav
+from interlock.models.http_limits import bounded_client
 from interlock_agents.sam.media.pcm import mono
 
 if TYPE_CHECKING:
@@ -74,9 +72,8 @@ class OpenAITranscriber:
         except openai.APIStatusError as error:
             raise self._refused(error.status_code) from error
         except Exception as error:
-            for raised in (error, error.__cause__):  # by the hook below: some versions of the SDK wrap it
-                if isinstance(raised, CapabilityError):
-                    raise raised from None
+            if any(isinstance(raised, ModelOutputInvalid) for raised in (error, error.__cause__)):  # the SDK may wrap it
+                raise MediaUnsupported(f"The transcriber answered compressed, or with more than {MAX_ANSWER:,} bytes.") from None
             raise MediaUnsupported(
                 f"Transcriber '{self._model}' cannot be asked ({type(error).__name__}). Check 'transcriber_base_url'."
             ) from error
@@ -85,12 +82,7 @@ class OpenAITranscriber:
         import openai  # noqa: PLC0415
 
         if self._client is None:
-            http = httpx.AsyncClient(
-                timeout=self._timeout_s,
-                headers={"accept-encoding": "identity"},
-                event_hooks={"response": [_cap]},
-                limits=httpx.Limits(max_keepalive_connections=0),  # one that is kept dies with the event loop that opened it
-            )
+            http = bounded_client(self._base_url, max_body_bytes=MAX_ANSWER, timeout_s=self._timeout_s)
             # A client of httpx is taken by the SDK beside one of its own successor to httpx, which its types name.
             self._client = openai.AsyncOpenAI(
                 base_url=self._base_url, api_key=self._api_key, max_retries=0, timeout=self._timeout_s, http_client=cast("Any", http)
@@ -112,31 +104,6 @@ def _text(answer: bytes) -> str:
     if not isinstance(text, str):
         raise MediaUnsupported("The transcriber answered with something else than a transcript.")
     return text
-
-
-class _Capped(httpx.AsyncByteStream):
-    """A response body that raises MediaUnsupported when it grows too large, before it is buffered."""
-
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > MAX_ANSWER:
-                raise MediaUnsupported(f"The transcriber answered with more than {MAX_ANSWER:,} bytes.")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _cap(response: httpx.Response) -> None:
-    """Limit the size of a response. Refuse a compressed one: it was not requested, and it may be a decompression bomb."""
-    if response.headers.get("content-encoding", "identity") != "identity":
-        raise MediaUnsupported("The transcriber answered compressed, which was not asked for.")
-    response.stream = _Capped(cast("httpx.AsyncByteStream", response.stream))
 
 
 _RATE = 16_000
