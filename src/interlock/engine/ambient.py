@@ -52,7 +52,7 @@ def alone() -> Generator[None]:
             yield
         else:
             # LangSmith's decorators trace without LangChain's callbacks.
-            with langsmith.tracing_context(enabled=False):
+            with langsmith.tracing_context(enabled=False, parent=False):
                 yield
     finally:
         if hook_token is not None:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from interlock.contract.schema import ValidationError
 from interlock.errors import CapabilityTimeout, InterlockError, JournalFailed, ModelTimeout
-from interlock.runtime.deadlines import CallDeadline, ChunkDeadline, CloseStream, Deadline
 from interlock.runtime.events import Run
 from interlock.runtime.journal import CommitPending, JournalCalls, JournalSlot
 from interlock.runtime.layers import CheckOpen, EmitEvents, Layer, SecretArguments, SecretResults, ValidateResult, raise_alone
-from interlock.runtime.limits import CallUsage, CountUsage, ModelCallLimit
+from interlock.runtime.limits import CallDeadline, CallUsage, CloseStream, CountUsage, Deadline, ModelCallLimit
 from interlock.runtime.rate_limits import CallRate
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ LAYERS: tuple[Layer, ...] = (
     ValidateResult(),
     CloseStream(),
     CallDeadline(),
-    ChunkDeadline(),
 )
 """From the node to the target. A call starts in this order; its chunks, its end and its errors come back in the reverse order.
 

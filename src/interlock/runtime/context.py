@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from interlock.errors import ContractViolation, JournalFailed
-from interlock.runtime.deadlines import Deadlines
 from interlock.runtime.events import Run
 from interlock.runtime.journal import Journal
 from interlock.runtime.layers import is_cancelled
@@ -37,7 +36,6 @@ class TurnContext:
     turn: str
     features: TurnFeatures
     budget: Budget
-    deadlines: Deadlines
     redactor: Redactor
     journal: Journal | None = None
     rate_limits: RateLimits | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
-from interlock.capabilities.capability import asks_model, effect_of, event_kind, is_capability, is_stream, takes_no_time
+from interlock.capabilities.capability import is_capability, is_stream, marks_of
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract import Graph
 from interlock.contract.labels import is_secret
@@ -127,10 +127,11 @@ class Method:
         self.name = name
         self.label = f"{self.capability}.{name}"
         self.is_stream = is_stream(declared)
-        self.asks_model = asks_model(capability, name)
-        self.is_instant = takes_no_time(capability, name)
-        self.event = event_kind(capability, name)
-        self.only_asks = effect_of(capability, name) == "asks"
+        marks = marks_of(declared)
+        self.asks_model = marks.asks_model
+        self.is_instant = marks.instant
+        self.event = marks.event
+        self.only_asks = marks.effect == "asks"
         self.returns_secret = is_secret(returned)
         self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
         self.parameter_count = len(parameters)

@@ -25,11 +25,10 @@ from interlock.engine import Compiled
 from interlock.errors import ContractViolation, InterlockError, Internal, JournalFailed, PersonAwaited, TurnError
 from interlock.reply import Fault, Reply, Status
 from interlock.runtime.context import TurnContext, TurnFeatures
-from interlock.runtime.deadlines import Deadline, Deadlines
 from interlock.runtime.events import EventEmitter, Listener, Observer, Run, hide
 from interlock.runtime.gate import Gate
 from interlock.runtime.journal import Journal
-from interlock.runtime.limits import GRACE, Budget, Limits, TimeRanOut, TurnUsage
+from interlock.runtime.limits import GRACE, Budget, Deadline, Limits, TimeRanOut, TurnUsage
 from interlock.runtime.node_run import GraphRun
 from interlock.runtime.observe import LOGGER
 from interlock.runtime.rate_limits import RateLimits
@@ -132,7 +131,6 @@ class Turn:
             turn=request.turn,
             features=TurnFeatures(has_events, journal is not None, budget.has_time_limit, options.rate_limits is not None),
             budget=budget,
-            deadlines=Deadlines.of(loop),
             redactor=options.redactor.for_turn(_with_result(gate.names)),
             journal=journal,
             rate_limits=options.rate_limits,
@@ -182,7 +180,7 @@ class Turn:
         """Let the engine run the graph; return the result, however that ends."""
         # Calls and nodes end by themselves when the time is up; this deadline is for a node that waits for something else.
         budget = self._context.budget
-        budget.turn_deadline = deadline = self._context.deadlines.begin(budget.turn_until(), grace=GRACE)
+        budget.turn_deadline = deadline = Deadline(budget.until, grace=GRACE)
         try:
             if self._request.session_state is None:
                 result = self._ended(await compiled.run(given, self.graph_run.run_node, {}))
@@ -205,7 +203,7 @@ class Turn:
         except Exception as error:  # noqa: BLE001 - nothing untyped reaches a caller
             return self._failed(Internal(f"The engine failed: {type(error).__name__}: {error}"), given)
         finally:
-            self._context.deadlines.end(deadline)
+            deadline.end()
 
     async def _committed(self, result: TurnResult, journal: Journal) -> TurnResult:
         """Store the journal before the result is shown; return the result, or that of a turn whose journal cannot be stored."""
@@ -236,7 +234,7 @@ class Turn:
             self.graph_run.add_secrets(self._loaded)
             result = self._ended(await compiled.run(given, self.graph_run.run_node, self._loaded))
             # A save that has started is not interrupted.
-            context.deadlines.end(deadline)
+            deadline.end()
             if result.status != "error":
                 await session.save(result.state, context)
             return result
