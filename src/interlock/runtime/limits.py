@@ -215,7 +215,7 @@ class Deadline:
     noticed, which on a busy machine is long after it: inner deadlines that were missed at the same time fire first.
     """
 
-    __slots__ = ("_cancellations", "_cancelling", "_grace", "_loop", "_rounds_left", "_task", "_timer")
+    __slots__ = ("_cancellations", "_cancelling", "_grace", "_loop", "_moment", "_rounds_left", "_task", "_timer")
 
     def __init__(self, moment: float, task: asyncio.Task[Any] | None = None, *, grace: float = 0.0) -> None:
         self._loop = asyncio.get_running_loop()
@@ -224,10 +224,20 @@ class Deadline:
         self._rounds_left = _GRACE_ROUNDS if grace else 0
         self._cancellations = 0
         self._cancelling = self._task.cancelling()
-        self._timer = None if moment == math.inf else self._loop.call_at(moment, self._expire)
+        self._timer: asyncio.TimerHandle | None = None
+        self._set(moment)
+
+    def _set(self, moment: float) -> None:
+        self._moment = moment
+        if self._timer is None and moment < math.inf:
+            self._timer = self._loop.call_at(moment, self._expire)
 
     def _expire(self) -> None:
         """Cancel the task; with a grace period, only when that is over too."""
+        self._timer = None
+        if self._moment > self._loop.time():
+            self._set(self._moment)
+            return
         if self._rounds_left:
             self._rounds_left -= 1
             self._timer = self._loop.call_later(self._grace / _GRACE_ROUNDS, self._expire)
@@ -235,6 +245,20 @@ class Deadline:
         self._cancellations += 1
         self._timer = self._loop.call_later(_RETRY_SECONDS, self._expire)
         self._task.cancel()
+
+    def move(self, moment: float, task: asyncio.Task[Any] | None) -> bool:
+        """Use the deadline and its timer again, for the next chunk of a stream. Return False for another task."""
+        if self._task is not task:
+            return False
+        self._set(moment)
+        self._cancelling = self._task.cancelling()
+        return True
+
+    def pause(self) -> None:
+        """Cancel nothing until the deadline is moved."""
+        self._moment = math.inf
+        if self._cancellations:
+            self._uncancel()
 
     def start_grace(self) -> None:
         """Start the grace period again."""
@@ -325,6 +349,9 @@ class CallDeadline(Layer):
     @override
     def wait(self, call: Call) -> Awaitable[None] | None:
         until = call.node.turn.budget.call_until()
+        if until and call.deadline is not None and call.deadline.move(until, call.task):
+            return None
+        self.end(call)
         if not until:
             return _wait_late(call)
         call.deadline = Deadline(until, call.task)
@@ -332,7 +359,8 @@ class CallDeadline(Layer):
 
     @override
     def chunk(self, call: Call, chunk: Any) -> Any:
-        self.end(call)
+        if call.deadline is not None:  # pragma: no branch - `wait` has set it
+            call.deadline.pause()
         return chunk
 
     @override

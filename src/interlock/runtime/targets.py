@@ -247,7 +247,7 @@ class AdapterTarget(Target):
         if method.event == "tool":
             request = next((value for value in (*args, *kwargs.values()) if isinstance(value, ToolRequest)), None)
             if request is not None:
-                return started.start_tool(request)
+                return started.start(request.args, tool=request.tool)
         if len(args) == method.parameter_count:
             return started.start(args, method.write_arguments)
         return started.start([*args, *kwargs.values()])
