@@ -84,7 +84,7 @@ def _add_copier(kind: type[Any]) -> Callable[[Any], Any]:
         new = {name: part if type(part) in _ATOMS else deep_copy(part) for name, part in old.items()}
         if is_frozen and all(map(operator.is_, new.values(), old.values())):
             return value
-        made = copy.copy(value) if is_model else object.__new__(kind)
+        made: Any = copy.copy(value) if is_model else object.__new__(kind)
         made.__dict__.update(new)
         return made
 

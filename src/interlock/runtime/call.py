@@ -137,7 +137,8 @@ class Call:
         """Make a call that returns one value."""
         node = self.node
         self.task = task = asyncio.current_task()
-        other = None if task is node.task else node.enter(task)
+        if task is not node.task:
+            node.tasks.add(task)
         try:
             await self.open()
             chunk = self.pass_on(await self.source)
@@ -147,8 +148,7 @@ class Call:
         else:
             return chunk
         finally:
-            if other is not None:
-                node.leave(other)
+            node.tasks.discard(task)
 
     async def open(self) -> None:
         """Start the call in every layer, until one of them answers it; otherwise make it."""
@@ -245,7 +245,8 @@ class Stream:
         if self._is_over:
             raise StopAsyncIteration
         call.task = task = asyncio.current_task()
-        other = None if task is node.task else node.enter(task)
+        if task is not node.task:
+            node.tasks.add(task)
         try:
             if call.source is None:
                 await call.open()
@@ -267,8 +268,7 @@ class Stream:
         else:
             return chunk
         finally:
-            if other is not None:
-                node.leave(other)
+            node.tasks.discard(task)
 
     async def aclose(self) -> None:
         """Stop reading."""

@@ -83,7 +83,7 @@ class Run:
 
     def custom(self, name: str, data: Any) -> None:
         """Emit an event that a node has defined itself."""
-        self._emit_as("on_custom_event", self._redactor.text(name), self._redactor.to_json(data))
+        self._emit("", self._redactor.to_json(data), custom=self._redactor.text(name))
 
     def stream(self, chunk: Any) -> None:
         """Emit a chunk. Text that could be the start of a secret is held back until the next chunk."""
@@ -151,13 +151,10 @@ class Run:
         """Emit a chunk that is only text, as nearly every chunk of a model is."""
         self._emit("stream", {"chunk": {"text": text, "calls": [], "model": model, "usage": None}})
 
-    def _emit(self, moment: str, data: dict[str, Any]) -> None:
-        self._emit_as(f"on_{self._kind}_{moment}", self._name, data)
-
-    def _emit_as(self, kind: str, name: str, data: dict[str, Any]) -> None:
+    def _emit(self, moment: str, data: dict[str, Any], *, custom: str | None = None) -> None:
         event: Event = {
-            "event": kind,
-            "name": name,
+            "event": f"on_{self._kind}_{moment}" if custom is None else "on_custom_event",
+            "name": self._name if custom is None else custom,
             "run_id": self.run_id,
             "parent_ids": [*self.parents],
             "tags": [],

@@ -87,8 +87,8 @@ class GraphRun:
         if not secret:
             return dict(zip(node.read_names, arguments, strict=True))
         return {
-            str(read): REDACTED if read.field.name in secret and not read.presence else value
-            for read, value in zip(node.reads, arguments, strict=True)
+            name: REDACTED if read.field.name in secret and not read.presence else value
+            for name, read, value in zip(node.read_names, node.reads, arguments, strict=True)
         }
 
     def add_secrets(self, written: Values) -> None:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
@@ -41,7 +41,6 @@ __all__ = [
     "CALL_EXTRAS",
     "AdapterTarget",
     "Composed",
-    "ComposedTarget",
     "GraphTarget",
     "Method",
     "ReadySubgraph",
@@ -50,6 +49,7 @@ __all__ = [
     "parts_of",
 ]
 
+T = TypeVar("T")
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
@@ -135,12 +135,13 @@ class Method:
         self.returns_secret = is_secret(returned)
         self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
         self.parameter_count = len(parameters)
-        self._signature = inspect.signature(declared)
+        signature = inspect.signature(declared)
+        self.signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        """The parameters of a call, without `self`."""
         self._hint, _ = unwrap_annotated(get_args(returned)[0] if self.is_stream else returned)
         self._result_class_parameter = class_parameter(parameters) if is_generic(self._hint) else None
         self._validate = None if self._result_class_parameter else strict_validator(self._hint)
-        self._validators: dict[Any, Callable[[Any], Any]] = {}
-        self._codecs: dict[Any, Codec[Any]] = {}
+        self._made: dict[Any, Any] = {}
         arguments = tuple[tuple(parameters.values())]
         self._check_event = strict_validator(arguments) if self.event == "custom" else None
         self.write_arguments = _writer(arguments) if parameters else None
@@ -148,9 +149,7 @@ class Method:
 
     def arguments(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         """Return the arguments of a call by name."""
-        bound = self._signature.bind(None, *args, **kwargs).arguments
-        bound.pop(next(iter(bound)))
-        return bound
+        return self.signature.bind(*args, **kwargs).arguments
 
     def custom_event(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         """Return the name and the data of a custom event, by parameter. Raises ContractViolation for arguments of other types."""
@@ -165,27 +164,21 @@ class Method:
 
     def validator(self, args: Args, kwargs: Kwargs) -> Callable[[Any], Any]:
         """Return the function that validates a result of this call, or one chunk of it."""
-        if self._validate is not None:
-            return self._validate
-        kind, hint = self._returned(args, kwargs)
-        if kind not in self._validators:
-            self._validators[kind] = strict_validator(hint)
-        return self._validators[kind]
+        return self._validate or self._for_result(strict_validator, args, kwargs)
 
     def codec(self, args: Args, kwargs: Kwargs) -> Codec[Any]:
         """Return the codec of this call's result, or of one chunk of it."""
-        kind, hint = self._returned(args, kwargs)
-        if kind not in self._codecs:
-            self._codecs[kind] = Codec(hint)
-        return self._codecs[kind]
+        return self._for_result(Codec[Any], args, kwargs)
 
-    def _returned(self, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-        """Return the class that a generic call was given, None for another call, and the type of its result."""
-        parameter = self._result_class_parameter
-        if parameter is None:
-            return None, self._hint
-        kind = kwargs[parameter] if parameter in kwargs else self.arguments(args, kwargs)[parameter]
-        return kind, substitute_type(self._hint, kind)
+    def _for_result(self, make: Callable[[Any], T], args: Args, kwargs: Kwargs) -> T:
+        """Make something for the type of a call's result, once. A generic call is given the class that it returns."""
+        parameter, kind, hint = self._result_class_parameter, None, self._hint
+        if parameter is not None:
+            kind = kwargs[parameter] if parameter in kwargs else self.arguments(args, kwargs)[parameter]
+            hint = substitute_type(hint, kind)
+        if (make, kind) not in self._made:
+            self._made[make, kind] = make(hint)
+        return self._made[make, kind]
 
     def typed_error(self, error: BaseException) -> InterlockError:
         """Return the typed error for an exception that an adapter raised or that its result caused."""
@@ -215,13 +208,23 @@ def _writer(hint: Any) -> Write | None:
 
 
 class AdapterTarget(Target):
-    """A method of an adapter."""
+    """A method of an adapter.
 
-    def __init__(self, capability: type, name: str, function: Callable[..., Any]) -> None:
+    An adapter that is given capabilities of its own has `parts`: their proxies, by parameter. The calls that it makes are the journal
+    entries, not its own.
+    """
+
+    def __init__(
+        self, capability: type, name: str, function: Callable[..., Any], parts: Mapping[str, Callable[[NodeContext], object]] | None = None
+    ) -> None:
         super().__init__(declared_method(capability, name))
         self._function = function
-        parameters = inspect.signature(function).parameters
-        self._extras = tuple((extra, value) for extra, value in CALL_EXTRAS.items() if extra in parameters)
+        self.is_journaled = self.has_deadline = parts is None
+        if parts is None:
+            parameters = inspect.signature(function).parameters
+            self._extras = tuple((extra, value) for extra, value in CALL_EXTRAS.items() if extra in parameters)
+        else:
+            self._extras = tuple((parameter, functools.partial(_open_part, proxy)) for parameter, proxy in parts.items())
 
     def open(self, call: Call) -> Any:
         """Call the adapter."""
@@ -261,22 +264,8 @@ class AdapterTarget(Target):
             run.end(REDACTED if method.returns_secret else chunks[0], method.write_result)
 
 
-class ComposedTarget(AdapterTarget):
-    """A method of an adapter that is given capabilities of its own. The calls that it makes are the journal entries, not its own."""
-
-    is_journaled = False
-    has_deadline = False
-
-    def __init__(
-        self, capability: type, name: str, function: Callable[..., Any], proxies: Mapping[str, Callable[[NodeContext], object]]
-    ) -> None:
-        super().__init__(capability, name, function)
-        self._proxies = proxies
-
-    def open(self, call: Call) -> Any:
-        """Call the adapter with its parts."""
-        parts = {parameter: proxy(call.node) for parameter, proxy in self._proxies.items()}
-        return self._function(*call.args, **call.kwargs, **parts)
+def _open_part(proxy: Callable[[NodeContext], object], call: Call) -> object:
+    return proxy(call.node)
 
 
 class GraphTarget(Target):
@@ -290,8 +279,6 @@ class GraphTarget(Target):
         super().__init__(declared_method(capability, name))
         self._graph = graph = ready.subgraph.graph
         self._ready = ready
-        self._signature = inspect.signature(getattr(capability, name))
-        self._parameters = tuple(self._signature.parameters)[1:]
         self._metadata = {"graph": graph.name, "capability": self.method.label}
 
     async def open(self, call: Call) -> Any:
@@ -331,13 +318,9 @@ class GraphTarget(Target):
     def _given(self, args: Args, kwargs: Kwargs) -> Values:
         """Return the input of the graph for these arguments."""
         try:
-            if len(args) == len(self._parameters) and not kwargs:
-                arguments = dict(zip(self._parameters, args, strict=True))
-            else:
-                bound = self._signature.bind(None, *args, **kwargs)
-                bound.apply_defaults()
-                arguments = dict(list(bound.arguments.items())[1:])
-            return self._graph.state.parse_input({**self._ready.subgraph.fixed, **arguments}, inside=True)
+            bound = self.method.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return self._graph.state.parse_input({**self._ready.subgraph.fixed, **bound.arguments}, inside=True)
         except InputError as error:
             wrong = error.message
         except TypeError as error:
