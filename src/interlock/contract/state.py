@@ -33,7 +33,7 @@ from interlock.contract.schema import (
 from interlock.contract.type_hints import is_assignable, is_record, nested_types, resolve_hints, unwrap_annotated
 from interlock.errors import ContractViolation, InputEncoding, InputSchema, StateIncompatible
 
-__all__ = ["Field", "State", "Values", "is_state_class", "read_fields", "strays"]
+__all__ = ["Field", "State", "Values", "read_fields", "strays"]
 
 Values = dict[str, Any]
 Reducer: TypeAlias = Callable[[Any, Any], Any]
@@ -195,8 +195,7 @@ def _model_default(info: FieldInfo) -> Any:
 class State:
     """The fields of a graph's state, with the operations that both engines share."""
 
-    def __init__(self, kind: type, fields: Mapping[str, Field], *, takes: tuple[str, ...], takes_from_parent: tuple[str, ...] = ()) -> None:
-        self.kind = kind
+    def __init__(self, fields: Mapping[str, Field], *, takes: tuple[str, ...], takes_from_parent: tuple[str, ...] = ()) -> None:
         self.fields = dict(fields)
         self.takes = takes
         self.takes_from_parent = takes_from_parent
@@ -243,14 +242,14 @@ class State:
     def initial(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:
         """Return the state that a turn starts with: the persisted fields, updated with the input."""
         values: Values = dict(kept or {})
-        if self.reduced:
-            self.apply(values, given)
-        else:
-            values.update(given)
+        self.apply(values, given)
         return values
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> None:
         """Apply an update to the state in place, using the reducers."""
+        if not self.reduced:
+            values.update(update)
+            return
         for name, value in update.items():
             field = self.fields[name]
             if name not in self.reduced or (name not in values and field.initial is None):
@@ -260,8 +259,6 @@ class State:
 
     def with_defaults(self, values: Mapping[str, Any]) -> Values:
         """Return every field that has a value or an initial value, in declaration order."""
-        if len(values) == len(self.fields):
-            return {name: values[name] for name in self.fields}
         complete: Values = {}
         for name, field in self.fields.items():
             if name in values:
@@ -273,11 +270,6 @@ class State:
     def restore(self, values: Mapping[str, Any]) -> Values:
         """Convert stored values to the declared types. A store returns lists for tuples and dicts for records."""
         return {name: self.fields[name].restore(value) for name, value in values.items()}
-
-
-def is_state_class(state: object) -> bool:
-    """Return whether an object can be the state class of a graph."""
-    return inspect.isclass(state) and is_record(state)
 
 
 def _listed(names: tuple[str, ...]) -> str:

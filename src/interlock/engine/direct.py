@@ -24,9 +24,6 @@ class DirectGraph:
         with alone():
             while name is not None:
                 transition, update = await run_node(nodes[name], values)
-                if state.reduced:
-                    state.apply(values, update)
-                else:
-                    values.update(update)
+                state.apply(values, update)
                 name = transition.target
         return values
