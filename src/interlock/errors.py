@@ -32,7 +32,6 @@
           CapabilityResultInvalid  capability_result_invalid
           CapabilityTimeout        capability_timeout
           RateLimited              rate_limited
-          SecretUnavailable        secret_unavailable
           ModelError               model_failed
             ModelTimeout             model_timeout
             ModelUnavailable         model_unavailable
@@ -50,13 +49,8 @@
             ToolInputInvalid         tool_input_invalid
             ToolTimeout              tool_timeout
             ToolUnavailable          tool_unavailable
-            PathDenied               path_denied
             QueryDenied              query_denied
             QueryTimeout             query_timeout
-            NotInGraph               not_in_graph
-            NodeHasEdges             node_has_edges
-            MatchAmbiguous           match_ambiguous
-            ApprovalNeeded           approval_needed
           MediaUnsupported         unsupported_media
           MediaMalformed           media_malformed
             MediaBomb                media_bomb
@@ -277,10 +271,6 @@ class RateLimited(CapabilityError, code="rate_limited", transient=True):
     """A capability was called as often as its rate limit allows."""
 
 
-class SecretUnavailable(CapabilityError, code="secret_unavailable"):
-    """A required secret is not available."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RejectedAnswer:
     """What an answer that cannot be used cost. Tokens are None where the model did not report them."""
@@ -361,37 +351,12 @@ class ToolUnavailable(ToolError, code="tool_unavailable", transient=True):
     """A service that a tool needs cannot be reached."""
 
 
-class PathDenied(ToolError, code="path_denied"):
-    """A path leads outside of the permitted folder, or is not a plain file or folder in it."""
-
-
 class QueryDenied(ToolError, code="query_denied"):
     """A query writes, or reads something that it may not read."""
 
 
 class QueryTimeout(ToolError, code="query_timeout", transient=True):
     """A query exceeded its time limit."""
-
-
-class NotInGraph(ToolError, code="not_in_graph"):
-    """The named node or edge is not in the graph."""
-
-
-class NodeHasEdges(ToolError, code="node_has_edges"):
-    """A node that still has edges cannot be deleted without them."""
-
-
-class MatchAmbiguous(ToolError, code="match_ambiguous"):
-    """The name matches several nodes."""
-
-    def __init__(self, message: str | None = None, *, named: str = "", candidates: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.named = named
-        self.candidates = tuple(candidates)
-
-
-class ApprovalNeeded(ToolError, code="approval_needed"):
-    """A person has to approve this call before it is made."""
 
 
 class MediaUnsupported(CapabilityError, code="unsupported_media"):

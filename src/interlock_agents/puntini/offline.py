@@ -10,9 +10,10 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, JsonValue
 
 from interlock.capabilities import Message
-from interlock.errors import ModelOutputInvalid, NotInGraph
+from interlock.errors import ModelOutputInvalid
 from interlock.models.rules import Rules
 from interlock_agents.puntini.calls import Call
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.reading import EXAMPLES, QUESTIONS, Reading, is_asked, read_goal, which_is_meant
 from interlock_agents.puntini.spec import SKIP, ConstraintSpec, EntitySpec, GoalSpec, ParsedGoal, StepPlan, TodoItem, ToolSignature
 

@@ -23,8 +23,6 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from interlock.errors import (
-    NodeHasEdges,
-    NotInGraph,
     QueryDenied,
     QueryTimeout,
     SessionBusy,
@@ -35,6 +33,7 @@ from interlock.errors import (
     ToolInputInvalid,
 )
 from interlock.processes.child import Child
+from interlock_agents.puntini.errors import NodeHasEdges, NotInGraph
 from interlock_agents.puntini.graph_store import (
     AddEdge,
     AddNode,

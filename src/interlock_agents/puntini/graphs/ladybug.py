@@ -17,8 +17,9 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from interlock.errors import NotInGraph, StoreError, StoreFull, StoreUnavailable
+from interlock.errors import StoreError, StoreFull, StoreUnavailable
 from interlock.tools.threads import Threads
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graph_store import Change, Changed, Edge, Node, NodeRef, Rows, StoredGraph
 from interlock_agents.puntini.graphs.dialects import prepared
 from interlock_agents.puntini.graphs.guard import check_name

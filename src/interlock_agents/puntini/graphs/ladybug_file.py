@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from interlock.errors import CapabilityError, InterlockError, NotInGraph, QueryTimeout, SessionBusy, StoreCorrupt
+from interlock.errors import CapabilityError, InterlockError, QueryTimeout, SessionBusy, StoreCorrupt
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graph_store import Change, Changed, Edge, Node, NodeRef, Rows
 from interlock_agents.puntini.graphs.checksums import Checksums
 from interlock_agents.puntini.graphs.elements import edge_of, for_each, keyed, matched, node_of, pattern

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from interlock.errors import MatchAmbiguous, NotInGraph, QueryDenied
+from interlock.errors import QueryDenied
 from interlock.spelling import closest
+from interlock_agents.puntini.errors import MatchAmbiguous, NotInGraph
 from interlock_agents.puntini.graph_store import GraphStore, Node
 from interlock_agents.puntini.graphs.conditions import is_equal
 from interlock_agents.puntini.graphs.guard import check_name
