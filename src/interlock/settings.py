@@ -99,7 +99,6 @@ class _FromSources(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the constructor, then the environment, then the file."""
         return init_settings, env_settings, _FileSource(settings_cls)
 
 

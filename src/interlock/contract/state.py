@@ -130,7 +130,6 @@ class Field:
 
     @cached_property
     def codec(self) -> Codec[Any]:
-        """Converts the field's values to JSON data and back."""
         return Codec(self.annotated)
 
     @cached_property

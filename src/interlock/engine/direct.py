@@ -17,7 +17,6 @@ class DirectGraph:
         self._graph = graph
 
     async def run(self, given: Values, run_node: RunNode, persisted: Values | None = None) -> Values:
-        """Run the nodes from the entry to END and return the final state."""
         nodes, state = self._graph.nodes, self._graph.state
         values = state.initial(given, persisted)
         name: str | None = self._graph.entry

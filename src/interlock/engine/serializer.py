@@ -92,7 +92,6 @@ class ClosedSerializer:
         self._names = {kind: name for name, kind in closed.items() if name in self._enums or name in self._records}
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the tag and the bytes of a value."""
         try:
             packed = ormsgpack.packb(self._pack(_error_text(obj) if isinstance(obj, BaseException) else obj, DEEPEST))
         except InterlockError:
@@ -107,7 +106,6 @@ class ClosedSerializer:
         raise StateUnstorable(f"A value of class '{type(obj).__qualname__}' cannot be stored: {reason}.")
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value of a tag and bytes."""
         tag, stored = cast("tuple[object, object]", data)
         if tag != self._tag and isinstance(tag, str) and tag.partition(":")[0] == TAG:
             raise StateIncompatible("A checkpoint is of a graph with other contracts; it is left as it is.")

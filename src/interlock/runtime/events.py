@@ -41,9 +41,7 @@ Listener: TypeAlias = Callable[[Event], None]
 class Observer(Protocol):
     """An observer inside the runtime, such as tracing. It also gets the events of capability calls that a listener does not get."""
 
-    def on_event(self, event: Event) -> None:
-        """Handle an event."""
-        ...
+    def on_event(self, event: Event) -> None: ...
 
 
 def hide(values: Mapping[str, Any], secret: frozenset[str]) -> Mapping[str, Any]:
@@ -110,7 +108,6 @@ class Run:
             self.end(REDACTED if self._hid else chunks)
 
     def end(self, result: Any, write: Write | None = None) -> None:
-        """Emit the end event with the result."""
         self._flush()
         self.end_redacted(self._redactor.to_json(result, write))
 
@@ -120,7 +117,6 @@ class Run:
         self._emit("end", {"output": result})
 
     def error(self, code: str, message: str) -> None:
-        """Emit the error event."""
         if not self._started:
             self.start({})
         self._flush()

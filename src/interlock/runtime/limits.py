@@ -180,7 +180,6 @@ class Budget:
         self._check()
 
     def usage(self) -> TurnUsage:
-        """Return what the turn has used so far."""
         reported = [call.reported for call in self._calls if call.reported is not None]
         return TurnUsage(
             model_calls=len(self._calls),
@@ -261,7 +260,6 @@ class Deadline:
             self._uncancel()
 
     def start_grace(self) -> None:
-        """Start the grace period again."""
         self._stop()
         self._rounds_left = _GRACE_ROUNDS
         self._expire()

@@ -148,7 +148,6 @@ class Method:
         self.write_result = None if self._result_class_parameter or self.is_stream or self.returns_secret else _writer(self._hint)
 
     def arguments(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
-        """Return the arguments of a call by name."""
         return self.signature.bind(*args, **kwargs).arguments
 
     def custom_event(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
@@ -227,7 +226,6 @@ class AdapterTarget(Target):
             self._extras = tuple((parameter, functools.partial(_open_part, proxy)) for parameter, proxy in parts.items())
 
     def open(self, call: Call) -> Any:
-        """Call the adapter."""
         if not self._extras:
             return self._function(*call.args, **call.kwargs)
         return self._function(*call.args, **call.kwargs, **{name: value(call) for name, value in self._extras})
@@ -256,7 +254,6 @@ class AdapterTarget(Target):
         return started.start([*args, *kwargs.values()])
 
     def end_event(self, call: Call, run: Run) -> None:
-        """Emit the end event, with the result."""
         method, chunks = self.method, call.chunks or []
         if method.is_stream:
             run.end_stream([] if method.returns_secret else chunks)
@@ -297,7 +294,6 @@ class GraphTarget(Target):
             raise Internal(f"The engine failed: {type(error).__name__}: {error}") from error
 
     def start_event(self, call: Call) -> Run | None:
-        """Emit the start event of the graph, with its input."""
         if call.node.run is None:  # pragma: no cover - a turn without a listener, and a method that is marked as a custom event
             return None
         call.prepared = given, _ = self._prepare(call)
@@ -310,13 +306,11 @@ class GraphTarget(Target):
         return given, GraphRun(self._graph, self._ready.gate, call.node.turn, given, inside=call.node.node)
 
     def end_event(self, call: Call, run: Run) -> None:
-        """Emit the end event of the graph, with its result."""
         state = self._graph.state
         for result in call.chunks or ():
             run.end(hide({self._graph.gives or "": result}, state.secret), state.write)
 
     def _given(self, args: Args, kwargs: Kwargs) -> Values:
-        """Return the input of the graph for these arguments."""
         try:
             bound = self.method.signature.bind(*args, **kwargs)
             bound.apply_defaults()
@@ -329,7 +323,6 @@ class GraphTarget(Target):
         raise ContractViolation(f"'{self.method.label}' was called with something else. {wrong}")
 
     def _result(self, final: Values) -> Any:
-        """Return the result in a final state."""
         gives = self._graph.gives or ""
         result = final.get(gives)
         if result is not None:
