@@ -153,7 +153,7 @@ class Codec(Generic[T]):
     """Converts values of one declared type to JSON data and back."""
 
     def __init__(self, hint: Any) -> None:
-        schema = _rewrite(_schema_of(hint), lambda part: _configured(_without_custom_validators(part), _ROUND_TRIP))
+        schema = _rewrite(_schema_of(hint), lambda part: _configured(_without_custom_validators(part), {**_ROUND_TRIP}))
         self._serializer = _serializer(schema, _ROUND_TRIP)
         self._validator = SchemaValidator(schema, _ROUND_TRIP, _use_prebuilt=False)
 
@@ -199,7 +199,7 @@ def json_writer(hint: Any) -> Write:
 
     It is several times as fast as `write_any`, which inspects each value.
     """
-    schema = _rewrite(_schema_of(hint), lambda part: _configured(part, _DISPLAY))
+    schema = _rewrite(_schema_of(hint), lambda part: _configured(part, {**_DISPLAY}))
     return partial(_serializer(schema, _DISPLAY).to_json, warnings=False, fallback=repr)
 
 
@@ -237,37 +237,38 @@ def _rewrite(schema: Any, rewrite: Callable[[_Schema], _Schema]) -> Any:
     return rewrite(made) if isinstance(made.get("type"), str) else made
 
 
-def _strict(schema: _Schema) -> _Schema:
-    config = {**schema.get("config", {}), "strict": True, "revalidate_instances": "always", "validate_by_name": True}
-    if schema["type"] in {"model", "dataclass"}:
-        return {**schema, "config": config, "strict": True, "revalidate_instances": "always"}
-    if schema["type"] == "typed-dict":
-        extra = config.get("extra_fields_behavior", "forbid")
-        return {**schema, "config": config, "strict": True, "extra_behavior": extra}
-    if schema["type"] == "str":
-        # With a maximum length pydantic inspects the characters and so finds a lone surrogate, which no store can keep.
-        return {"max_length": sys.maxsize, **schema}
+def _configured(schema: _Schema, config: Mapping[str, Any]) -> _Schema:
+    """Change the configuration of a record inside the schema. Other schemas are left alone."""
+    if schema["type"] in _RECORDS:
+        return {**schema, "config": {**schema.get("config", {}), **config}}
     return schema
 
 
+def _strict(schema: _Schema) -> _Schema:
+    if schema["type"] == "str":
+        # With a maximum length pydantic inspects the characters and so finds a lone surrogate, which no store can keep.
+        return {"max_length": sys.maxsize, **schema}
+    if schema["type"] == "typed-dict":
+        schema = {**schema, "config": {"extra_fields_behavior": "forbid", **schema.get("config", {})}}
+    return _configured(schema, {"strict": True, "revalidate_instances": "always", "validate_by_name": True})
+
+
 def _lax(schema: _Schema) -> _Schema:
-    if schema["type"] in {"model", "dataclass"}:
-        config = {**schema.get("config", {}), "revalidate_instances": "always", "strict": False}
-        return {**schema, "config": config, "revalidate_instances": "always", "strict": False}
-    return _without_custom_validators(schema)
+    return _configured(_without_custom_validators(schema), {"strict": False, "revalidate_instances": "always"})
 
 
 def _exact(schema: _Schema) -> _Schema:
-    schema = _without_custom_validators(schema)
+    schema = _configured(_without_custom_validators(schema), {"strict": True, "revalidate_instances": "never", "validate_by_name": True})
     if schema["type"] not in _RECORDS:
         return schema
-    config = {**schema.get("config", {}), "strict": True, "validate_by_name": True}
-    if config.get("extra_fields_behavior", "ignore") == "ignore":
-        config["extra_fields_behavior"] = "forbid"
-    if schema["type"] == "typed-dict":
-        return {**schema, "config": config, "strict": True}
-    own = {"strict": False, "revalidate_instances": "never", **({"custom_init": False} if schema["type"] == "model" else {})}
-    return {**schema, "config": {**config, "revalidate_instances": "never"}, **own}
+    if schema["config"].get("extra_fields_behavior", "ignore") == "ignore":
+        schema["config"]["extra_fields_behavior"] = "forbid"
+    # A strict model takes no dict of its fields; only the fields themselves are not converted.
+    return (
+        schema
+        if schema["type"] == "typed-dict"
+        else {**schema, "strict": False, **({"custom_init": False} if schema["type"] == "model" else {})}
+    )
 
 
 def _without_custom_validators(schema: _Schema) -> _Schema:
@@ -278,10 +279,3 @@ def _without_custom_validators(schema: _Schema) -> _Schema:
     if getattr(getattr(function, "func", function), "__module__", "").startswith("pydantic."):
         return schema
     return {**schema["schema"], **({"ref": schema["ref"]} if "ref" in schema else {})}
-
-
-def _configured(schema: _Schema, config: CoreConfig) -> _Schema:
-    """Give a record inside the schema the configuration of the whole."""
-    if schema["type"] in _RECORDS:
-        return {**schema, "config": {**schema.get("config", {}), **config}}
-    return schema
