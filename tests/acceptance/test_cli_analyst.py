@@ -196,8 +196,8 @@ async def test_the_doctor_changes_nothing_in_stores_that_are_there(interlock: Co
 async def test_the_doctor_counts_sessions_that_are_not_in_the_file_yet(tmp_path: Path):
     with contextlib.closing(sqlite3.connect(tmp_path / "sessions.sqlite")) as connection:  # open, as in a program that runs
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE checkpoints (thread_id TEXT)")
-        connection.execute("INSERT INTO checkpoints VALUES ('one'), ('two'), ('two')")
+        connection.execute("CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT)")
+        connection.execute("INSERT INTO checkpoints VALUES ('one', '', '1'), ('two', '', '1'), ('two', '', '2')")
         connection.commit()
         found = await look(tmp_path)
     assert found["checkpoints"].found.endswith("has 2 sessions")
