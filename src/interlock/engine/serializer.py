@@ -28,9 +28,7 @@ from typing import Any, cast
 import ormsgpack
 
 # LangGraph itself puts these into checkpoints.
-from langgraph.checkpoint.serde.types import (
-    _DeltaSnapshot as DeltaSnapshot,  # pyright: ignore[reportPrivateUsage] - it has no other name
-)
+from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - it has no other name
 from langgraph.types import Interrupt, Overwrite, Send, TimeoutPolicy
 from pydantic import BaseModel, RootModel
 from pydantic_core import TzInfo

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
     from interlock.stores.session_state import CheckpointedSessions
     from interlock.stores.sessions import RedisSessions
 
-__all__ = [
-    "check_memory",
-    "check_sessions",
-    "open_memory",
-    "open_session_state",
-    "open_sessions",
-]
+__all__ = ["check_memory", "check_sessions", "open_memory", "open_session_state", "open_sessions"]
 
 Close = Callable[[], Awaitable[None]]
 

@@ -37,17 +37,7 @@ from interlock.runtime.redaction import REDACTED
 if TYPE_CHECKING:
     from interlock.runtime.gate import Gate
 
-__all__ = [
-    "CALL_EXTRAS",
-    "AdapterTarget",
-    "Composed",
-    "GraphTarget",
-    "Method",
-    "ReadySubgraph",
-    "Subgraph",
-    "declared_method",
-    "parts_of",
-]
+__all__ = ["CALL_EXTRAS", "AdapterTarget", "Composed", "GraphTarget", "Method", "ReadySubgraph", "Subgraph", "declared_method", "parts_of"]
 
 T = TypeVar("T")
 Args = tuple[Any, ...]
