@@ -5,27 +5,28 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
-from interlock.capabilities.capability import is_capability, methods
-from interlock.contract.capability_rules import method_problem
+from interlock.capabilities.capability import is_capability, is_stream, methods
 from interlock.contract.dataflow import distances, unwritten_reads
 from interlock.contract.labels import PRESENCE, Control
 from interlock.contract.node import END, Grant, Node, Read, Row, Transition
 from interlock.contract.outcome import Outcome
 from interlock.contract.rule_messages import MESSAGES
-from interlock.contract.schema import ValidationError, error_summary, record_validator, structure_validator, try_validate
+from interlock.contract.schema import ValidationError, error_summary, record_validator, strict_validator, structure_validator, try_validate
 from interlock.contract.state import Field, State, read_fields, strays
 from interlock.contract.type_hints import (
     Hints,
     alternatives,
+    class_parameter,
     format_type,
     is_assignable,
     is_closed,
+    is_generic,
     is_record,
     resolve_hints,
     unwrap_annotated,
@@ -190,7 +191,7 @@ class Declaration:
             self.say("unknown_capability", "node", node=node, field=name, type=format_type(capability))
             return
         for method, run in methods(capability).items():
-            found = method_problem(run)
+            found = _method_problem(run)
             if found is not None:
                 problem, solution = found
                 details = {"method": method, "capability": capability.__name__, "problem": problem, "solution": solution}
@@ -288,6 +289,25 @@ class Declaration:
         self, verb: str, name: str, fields: Mapping[str, Field], state: str, otherwise: str, *, node: str | None = None
     ) -> None:
         self.say("unknown_field", node=node, field=name, verb=verb, state=state, suggestion=_suggest(name, fields, otherwise))
+
+
+def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
+    """Return what is wrong with a method of a capability, and the fix; None if it is valid."""
+    streams = is_stream(run)
+    if not streams and not inspect.iscoroutinefunction(run):
+        return "is not a coroutine function.", "write 'async def', or return an AsyncIterator."
+    found = resolve_hints(run)
+    if "return" not in found.resolved:
+        reason = "".join(f": {reason}" for reason in found.failed.values())
+        return f"has no return annotation that resolves{reason}.", "annotate it with a type that resolves: the gate validates every result."
+    returned = found.resolved["return"]
+    if is_generic(returned) and class_parameter(found.resolved) is None:
+        return f"returns '{format_type(returned)}', whose type variable no parameter determines.", "take the class: 'schema: type[T]'."
+    try:
+        strict_validator(get_args(returned)[0] if streams else returned)
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return f"returns '{format_type(returned)}', which is not plain data.", "return plain data; keep clients in the adapter."
+    return None
 
 
 def _has_validators(state: type[BaseModel]) -> bool:
