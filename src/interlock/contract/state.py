@@ -21,10 +21,7 @@ from interlock.contract.schema import (
     Codec,
     ValidationError,
     Validator,
-    Write,
     error_summary,
-    json_writer,
-    make_typed_dict,
     record_validator,
     stored_validator,
     strict_validator,
@@ -213,16 +210,6 @@ class State:
         """The records and enumerations that the fields can hold, which a store has to be able to create."""
         found = {part for field in self.fields.values() for part in nested_types(field.hint) if inspect.isclass(part)}
         return frozenset(part for part in found if is_record(part) or issubclass(part, enum.Enum))
-
-    @cached_property
-    def write(self) -> Write:
-        """Serialize fields of the state for events."""
-        return json_writer(self.record)
-
-    @cached_property
-    def record(self) -> Any:
-        """A TypedDict of the fields, any of which may be missing."""
-        return make_typed_dict("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
 
     def parse_input(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
         """Validate input from a caller or, if `inside`, from the parent graph. Raises InputSchema or InputEncoding."""

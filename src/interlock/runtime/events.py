@@ -15,7 +15,6 @@ from typing import Any, Protocol, TypeAlias
 from typing_extensions import TypedDict
 
 from interlock.capabilities.model import Chunk, join_chunks
-from interlock.contract.schema import Write, json_writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
 __all__ = ["Event", "EventEmitter", "Listener", "Observer", "Run", "hide"]
@@ -32,8 +31,6 @@ class Event(TypedDict):
     metadata: dict[str, Any]
     data: dict[str, Any]
 
-
-_WRITE_CHUNK = json_writer(Chunk)
 
 Listener: TypeAlias = Callable[[Event], None]
 
@@ -69,10 +66,10 @@ class Run:
         self.parents = parents
         self.run_id = events.next_run_id(public=public)
 
-    def start(self, given: Any, write: Write | None = None, *, tool: str | None = None) -> Run:
+    def start(self, given: Any, *, tool: str | None = None) -> Run:
         """Emit the start event with the input. The run of a tool is named for the tool instead of the capability."""
         self._started = True
-        data = {"input": self._redactor.to_json(given, write)}
+        data = {"input": self._redactor.to_json(given)}
         if tool is not None:
             self._name = self._redactor.text(tool)
             data = {"tool": self._name, **data}
@@ -94,7 +91,7 @@ class Run:
             return
         shown = stream.feed(chunk.text)
         if chunk.calls or chunk.usage:
-            self._emit("stream", {"chunk": self._redactor.to_json(dataclasses.replace(chunk, text=shown), _WRITE_CHUNK)})
+            self._emit("stream", {"chunk": self._redactor.to_json(dataclasses.replace(chunk, text=shown))})
         elif shown:
             self._emit_text(shown, chunk.model and self._redactor.text(chunk.model))
 
@@ -107,9 +104,9 @@ class Run:
         else:
             self.end(REDACTED if self._hid else chunks)
 
-    def end(self, result: Any, write: Write | None = None) -> None:
+    def end(self, result: Any) -> None:
         self._flush()
-        self.end_redacted(self._redactor.to_json(result, write))
+        self.end_redacted(self._redactor.to_json(result))
 
     def end_redacted(self, result: Any) -> None:
         """Emit the end event with a result that is JSON data and has been redacted."""

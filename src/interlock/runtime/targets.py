@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from pydantic import PydanticSchemaGenerationError, PydanticUserError
-
 from interlock.capabilities.capability import is_capability, is_stream, marks_of
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract import Graph
 from interlock.contract.labels import is_secret
-from interlock.contract.schema import Codec, ValidationError, Write, error_summary, json_writer, strict_validator, try_validate
+from interlock.contract.schema import Codec, ValidationError, error_summary, strict_validator, try_validate
 from interlock.contract.state import Values
 from interlock.contract.type_hints import class_parameter, is_generic, resolve_hints, substitute_type, unwrap_annotated
 from interlock.engine import Compiled
@@ -124,7 +122,6 @@ class Method:
         self.only_asks = marks.effect == "asks"
         self.returns_secret = is_secret(returned)
         self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
-        self.parameter_count = len(parameters)
         signature = inspect.signature(declared)
         self.signature = signature.replace(parameters=list(signature.parameters.values())[1:])
         """The parameters of a call, without `self`."""
@@ -132,10 +129,7 @@ class Method:
         self._result_class_parameter = class_parameter(parameters) if is_generic(self._hint) else None
         self._validate = None if self._result_class_parameter else strict_validator(self._hint)
         self._made: dict[Any, Any] = {}
-        arguments = tuple[tuple(parameters.values())]
-        self._check_event = strict_validator(arguments) if self.event == "custom" else None
-        self.write_arguments = _writer(arguments) if parameters else None
-        self.write_result = None if self._result_class_parameter or self.is_stream or self.returns_secret else _writer(self._hint)
+        self._check_event = strict_validator(tuple[tuple(parameters.values())]) if self.event == "custom" else None
 
     def arguments(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         return self.signature.bind(*args, **kwargs).arguments
@@ -188,14 +182,6 @@ def declared_method(capability: type, name: str) -> Method:
     return Method(capability, name)
 
 
-def _writer(hint: Any) -> Write | None:
-    """Return the function that writes values of a type as JSON; None for a type that pydantic has no schema for."""
-    try:
-        return json_writer(hint)
-    except (PydanticSchemaGenerationError, PydanticUserError):
-        return None
-
-
 class AdapterTarget(Target):
     """A method of an adapter.
 
@@ -239,8 +225,6 @@ class AdapterTarget(Target):
             request = next((value for value in (*args, *kwargs.values()) if isinstance(value, ToolRequest)), None)
             if request is not None:
                 return started.start(request.args, tool=request.tool)
-        if len(args) == method.parameter_count:
-            return started.start(args, method.write_arguments)
         return started.start([*args, *kwargs.values()])
 
     def end_event(self, call: Call, run: Run) -> None:
@@ -248,7 +232,7 @@ class AdapterTarget(Target):
         if method.is_stream:
             run.end_stream([] if method.returns_secret else chunks)
         else:
-            run.end(REDACTED if method.returns_secret else chunks[0], method.write_result)
+            run.end(REDACTED if method.returns_secret else chunks[0])
 
 
 def _open_part(proxy: Callable[[NodeContext], object], call: Call) -> object:
@@ -288,7 +272,7 @@ class GraphTarget(Target):
             return None
         call.prepared = given, _ = self._prepare(call)
         state = self._graph.state
-        return call.node.run.inner(self._graph.name, self._metadata).start(hide(given, state.secret), state.write)
+        return call.node.run.inner(self._graph.name, self._metadata).start(hide(given, state.secret))
 
     def _prepare(self, call: Call) -> tuple[Values, GraphRun]:
         """Return the input of the graph and a new run of it. Creating the run redacts which of the given values are secret."""
@@ -298,7 +282,7 @@ class GraphTarget(Target):
     def end_event(self, call: Call, run: Run) -> None:
         state = self._graph.state
         for result in call.chunks or ():
-            run.end(hide({self._graph.gives or "": result}, state.secret), state.write)
+            run.end(hide({self._graph.gives or "": result}, state.secret))
 
     def _given(self, args: Args, kwargs: Kwargs) -> Values:
         try:

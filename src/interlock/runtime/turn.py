@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, fields
@@ -19,7 +18,7 @@ from typing import Any, cast
 
 from interlock.capabilities.human import Question
 from interlock.contract import Graph
-from interlock.contract.schema import Write, record_writer, to_json
+from interlock.contract.schema import to_json
 from interlock.contract.state import Values
 from interlock.engine import Compiled
 from interlock.errors import ContractViolation, InterlockError, Internal, JournalFailed, PersonAwaited, TurnError
@@ -154,7 +153,7 @@ class Turn:
         """Run the turn. It always ends in a result; only cancellation, and what a listener raised, is raised."""
         given, secret = self._request.given, self._graph.state.secret
         if self._run is not None:
-            self._run.start(hide(given, secret), self._graph.state.write)
+            self._run.start(hide(given, secret))
         try:
             result = await self._run_graph(compiled, given)
             if self._context.journal is not None:
@@ -165,7 +164,7 @@ class Turn:
             raise
         self._log(result)
         if self._run is not None:
-            self._run.end_redacted(result.readable(self._context.redactor.to_json(result.shown(), _result_writer(self._graph))))
+            self._run.end_redacted(result.readable(self._context.redactor.to_json(result.shown())))
         if self._events is not None and self._events.listener_error is not None:
             raise self._events.listener_error
         return result
@@ -310,10 +309,3 @@ class Turn:
 @functools.cache
 def _with_result(names: frozenset[str]) -> frozenset[str]:
     return names | _RESULT_NAMES
-
-
-@functools.cache
-def _result_writer(graph: Graph) -> Write:
-    """Return the function that writes the results of a graph's turns for events."""
-    parts = {**typing.get_type_hints(TurnResult), "output": Any, "metadata": dict[str, Any], "state": graph.state.record}
-    return record_writer("Result", {name: parts[name] for name in RESULT_PARTS})

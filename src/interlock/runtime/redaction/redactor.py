@@ -9,7 +9,7 @@ from typing import Any
 import regex
 from pydantic_core import PydanticSerializationError, from_json
 
-from interlock.contract.schema import Write, regex_test, to_json, write_any
+from interlock.contract.schema import regex_test, to_json, write_json
 from interlock.runtime.redaction.encodings import encodings, text_content
 
 __all__ = ["REDACTED", "Redactor", "StreamRedactor"]
@@ -82,14 +82,14 @@ class Redactor:
             spans += [match.span() for match in self._pattern.finditer(text) if match.end() > match.start()]
         return spans
 
-    def to_json(self, value: Any, write: Write | None = None) -> Any:
-        """Convert a value to JSON data without secrets. `write` is the serializer of its declared type.
+    def to_json(self, value: Any) -> Any:
+        """Convert a value to JSON data without secrets.
 
         Nearly every value is clean, so it is first searched as a whole, as serialized JSON: JSON without escapes contains every text
         of the value literally.
         """
         try:
-            written = (write or write_any)(value)
+            written = write_json(value)
             data = from_json(written)
         except (PydanticSerializationError, ValueError):
             # The value has a lone surrogate, or is nested too deep.
