@@ -297,18 +297,13 @@ class ModelCallLimit(Layer):
         return target.method.asks_model
 
     @override
-    def start(self, call: Call) -> Awaitable[None] | None:
+    async def start(self, call: Call) -> None:
         try:
             call.usage = call.node.turn.budget.charge_model_call()
-        except BudgetExceeded as error:
-            return _refuse(error)
-        return None
-
-
-async def _refuse(error: BudgetExceeded) -> None:
-    # Yield to the event loop so that a node which retries again and again cannot starve other turns.
-    await asyncio.sleep(0)
-    raise error
+        except BudgetExceeded:
+            # Yield to the event loop so that a node which retries again and again cannot starve other turns.
+            await asyncio.sleep(0)
+            raise
 
 
 class CountUsage(Layer):
