@@ -53,22 +53,15 @@ class Redactor:
 
     def add_secret(self, secret: Any) -> None:
         """Redact a value from now on, also where it is written inside JSON, a repr, base64 or a URL."""
-        self._add({literal for literal in encodings(secret) if literal not in REDACTED})
+        self.add_literals({literal for literal in encodings(secret) if literal not in REDACTED})
 
-    def add_secrets_of(self, other: Redactor) -> None:
-        """Redact everything that another redactor knows."""
-        self._add(set(other.literals))
-
-    def _add(self, literals: set[str]) -> None:
-        if not literals <= set(self.literals):
-            self.literals = (*self.literals, *(literals - set(self.literals)))
+    def add_literals(self, literals: Iterable[str]) -> None:
+        """Redact these texts from now on, such as those that another redactor knows."""
+        new = set(literals) - set(self.literals)
+        if new:
+            self.literals = (*self.literals, *new)
             # Replace the cache instead of clearing it: a redactor that shares it does not know the new secret.
             self._final = set()
-
-    @property
-    def longest_literal(self) -> int:
-        """The length of the longest known secret."""
-        return max(map(len, self.literals), default=0)
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
@@ -182,7 +175,7 @@ class StreamRedactor:
         whole = self._before + self._held
         spans = redactor.spans(whole)
         position = max(redactor.safe_length(whole, spans), len(self._before))
-        if len(whole) - position > max(_MAX_HELD, redactor.longest_literal):
+        if len(whole) - position > max([_MAX_HELD, *map(len, redactor.literals)]):
             # All of it may be one secret, and where that secret ends cannot be known. Show nothing more of this stream.
             self._is_closed = True
             return self._show(whole, spans, position) + REDACTED
