@@ -20,10 +20,12 @@ from interlock import Interlock, Settings
 from interlock.capabilities import Message, Model, ModelReply, Tool
 from interlock.models.stub import StubModel
 from interlock.stores.valkey import EmbeddedValkey
+from interlock_agents.desk.roles import PlannerResponse
 
 ROUNDS = 15
 SESSIONS = 200
 PLAN = '{"goal": {"goal_type": "sales.chat"}}'
+ANSWER = '{"message": "All is well."}'
 
 Work = Callable[[str], Awaitable[object]]
 
@@ -33,7 +35,7 @@ class InstantModel(StubModel):
 
     async def reply(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), schema: Any = None) -> ModelReply:
         del messages, tools
-        return ModelReply(text="All is well." if schema is None else PLAN, model="instant")
+        return ModelReply(text=PLAN if schema is PlannerResponse else ANSWER, model="instant")
 
 
 def desk(app: Interlock) -> Work:

@@ -18,18 +18,20 @@ from pydantic_settings import BaseSettings
 
 from interlock.agent import Agent
 from interlock.discovery import AGENTS, load_agent
-from interlock.errors import ExtraMissing, InterlockError
+from interlock.errors import ExtraMissing, InterlockError, StoreUnavailable
 from interlock.extras import is_installed
 from interlock.providers.provider import Check
 from interlock.providers.resolver import Providers
-from interlock.providers.stores import check_session_state
+from interlock.providers.stores import open_session_state
 from interlock.secrets import without_password
 from interlock.settings import Settings
+from interlock.stores.session_files import read_threads
 
 __all__ = ["Check", "examine"]
 
 PACKAGES = ("pydantic", "langgraph", "langchain-core", "langchain-openai")
 _CALL_S = 5.0  # how long a server may take to answer
+_NO_SESSION = ".doctor"  # cannot be the name of a session, because it has a dot
 
 
 async def examine(settings: Settings, agents: Iterable[str | Agent] = AGENTS) -> AsyncIterator[Check]:
@@ -43,7 +45,7 @@ async def examine(settings: Settings, agents: Iterable[str | Agent] = AGENTS) ->
     providers = Providers(quick, {})
     async for check in providers.check():
         yield check
-    yield await check_session_state(quick)
+    yield await _check_session_state(quick)
     yield _check_tracing()
     for agent in agents:
         try:
@@ -100,6 +102,48 @@ def _check_folder(folder: Path) -> Check:
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return Check(what="data", state="broken", found=f"{folder} cannot be written", fix="set INTERLOCK_DATA_DIR to a folder of yours")
     return Check(what="data", state="ok", found=f"{folder}{'' if folder.exists() else ' (created when it is needed)'}")
+
+
+async def _check_session_state(settings: Settings) -> Check:
+    """Look for the sessions of agents whose fields outlive a turn. Neither a file nor a table is made or changed."""
+    url = None if settings.checkpoint_url is None else settings.checkpoint_url.get_secret_value()
+    shown = str(settings.folder / "sessions.sqlite") if url is None else without_password(url)
+    fix = "INTERLOCK_CHECKPOINT_URL=postgresql://... or firestore:PROJECT" if url is None else ""
+    try:
+        found = await _find_session_state(settings, url)
+    except ExtraMissing as error:
+        return Check(what="checkpoints", state="off", found="not installed", fix=error.command)
+    except InterlockError as error:
+        return Check(what="checkpoints", state="broken", found=f"{shown}: {error.message}", fix=fix)
+    return Check(what="checkpoints", state="ok", found=f"{shown} {found}", fix=fix)
+
+
+async def _find_session_state(settings: Settings, url: str | None) -> str:
+    """Say what is at the URL, or raise what a turn would raise."""
+    store, close = open_session_state(settings, None, "")
+    try:
+        if url == "memory:":
+            return "(gone when the command ends)"
+        if url is None or url.startswith("sqlite:"):
+            return _sessions_in(settings.folder / "sessions.sqlite" if url is None else Path(url.removeprefix("sqlite:")))
+        if url.startswith("firestore:"):
+            await store.load(_NO_SESSION)
+        else:
+            async with store.exclusive(_NO_SESSION):  # asks the server for a lock, and makes no table
+                pass
+    finally:
+        await close()
+    return "answers"
+
+
+def _sessions_in(place: Path) -> str:
+    path = place.expanduser()
+    if not path.exists():
+        return "(created when it is needed)"
+    if not path.is_file() or not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StoreUnavailable("it cannot be written.")
+    count = len(read_threads(path))
+    return f"has {count} session{'' if count == 1 else 's'}"
 
 
 def _check_tracing() -> Check:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, cast
 
-from interlock.capabilities.capability import event_kind, methods
+from interlock.capabilities.capability import marks_of, methods
 from interlock.contract import Graph
 from interlock.contract.node import Node
 from interlock.extras import require
@@ -253,7 +253,7 @@ def _box(node: Node, behind: Collection[type]) -> _Box:
 
 
 def _kind(capability: type, behind: Collection[type]) -> str:
-    kinds = {event_kind(capability, method) for method in methods(capability)}
+    kinds = {marks_of(method).event for method in methods(capability).values()}
     if "chat_model" in kinds:
         return "model"
     if "tool" in kinds:

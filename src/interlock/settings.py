@@ -12,13 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import regex
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-    TomlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError, TomlConfigSettingsSource
 
 from interlock.engine import EngineName
 from interlock.errors import InterlockError, SettingsInvalid
@@ -99,7 +93,6 @@ class _FromSources(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the constructor, then the environment, then the file."""
         return init_settings, env_settings, _FileSource(settings_cls)
 
 
@@ -178,8 +171,7 @@ class Settings(_FromSources):
     ] = {}
     redact: Annotated[tuple[str, ...], Field(description="patterns that no event, log line, span or error may show")] = PATTERNS
     session_url: Annotated[
-        SecretUrl | None,
-        Field(description="where session documents are kept: `redis://...`; an embedded Valkey where it is not set"),
+        SecretUrl | None, Field(description="where session documents are kept: `redis://...`; an embedded Valkey where it is not set")
     ] = None
     session_seconds: Annotated[int, Field(ge=1, description="how long a session is kept after its last turn")] = 24 * 60 * 60
     memory_url: Annotated[
@@ -236,9 +228,7 @@ class Settings(_FromSources):
             known = [name for kind in (Settings, *_subclasses(AgentSettings)) for name in kind.model_fields]
             close = get_close_matches(unknown[0], known, n=1)
             raise PydanticCustomError(
-                "unknown_setting",
-                "'{name}' is not a setting{fix}",
-                {"name": unknown[0], "fix": f"; '{close[0]}' is one" if close else ""},
+                "unknown_setting", "'{name}' is not a setting{fix}", {"name": unknown[0], "fix": f"; '{close[0]}' is one" if close else ""}
             )
         for kind in _subclasses(AgentSettings):
             if given.keys() & kind.model_fields.keys():

@@ -79,7 +79,7 @@ class Standalone:
         try:
             return await turn.graph_run.run_node(node, state)
         finally:
-            options.redactor.add_secrets_of(turn.redactor)
+            options.redactor.add_literals(turn.redactor.literals)
 
     def _answered(self, entry: Entry, asked: Mapping[str, Any], pause: Pause) -> Entry:
         """Return the entry, with the person's answer where it has a question. Raises PersonAwaited where the answer has not come yet."""

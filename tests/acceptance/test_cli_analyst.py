@@ -196,8 +196,8 @@ async def test_the_doctor_does_not_change_existing_stores(interlock: Command, tm
 async def test_the_doctor_counts_sessions_in_the_write_ahead_log(tmp_path: Path):
     with contextlib.closing(sqlite3.connect(tmp_path / "sessions.sqlite")) as connection:  # open, as in a program that runs
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE checkpoints (thread_id TEXT)")
-        connection.execute("INSERT INTO checkpoints VALUES ('one'), ('two'), ('two')")
+        connection.execute("CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT)")
+        connection.execute("INSERT INTO checkpoints VALUES ('one', '', '1'), ('two', '', '1'), ('two', '', '2')")
         connection.commit()
         found = await look(tmp_path)
     assert found["checkpoints"].found.endswith("has 2 sessions")

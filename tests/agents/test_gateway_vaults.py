@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from interlock.engine import EngineName
-from interlock.errors import SecretUnavailable, SettingsInvalid
+from interlock.errors import SettingsInvalid
+from interlock_agents.gateway.errors import SecretUnavailable
 from interlock_agents.gateway.vaults import SettingsVault
 from tests.support.gateway import app, code, make_files
 

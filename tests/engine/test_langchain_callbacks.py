@@ -657,7 +657,7 @@ async def heard_messages(*events: dict[str, Any]) -> list[Any]:
 
     async with Callbacks(AsyncCallbackManager(handlers=[Ear()])) as callbacks:
         for event in events:
-            callbacks.on_event({"name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, **event})
+            callbacks.queue({"name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, **event})
     return heard
 
 
@@ -721,5 +721,5 @@ async def test_whatever_an_event_holds_is_passed_on(*, asked: Any, piece: Any, a
     async with callbacks:
         for event in told:
             what = data[event.rpartition("_")[2]]
-            callbacks.on_event({"event": event, "name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, "data": what})
+            callbacks.queue({"event": event, "name": "n", "run_id": "r", "metadata": {"langgraph_node": "n"}, "data": what})
     assert handler.heard == told

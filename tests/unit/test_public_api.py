@@ -40,7 +40,7 @@ MODULES = [
     for package in (interlock, interlock_agents)
     for found in ("", *(one.name.removeprefix(package.__name__) for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")))
 ]
-SILENT = {  # packages that only say what is in them
+SILENT = {  # modules that only say what is in them
     "interlock_agents.gateway.files",
     "interlock_agents.puntini.graphs",
     "interlock.models",
@@ -54,6 +54,7 @@ SILENT = {  # packages that only say what is in them
     "interlock_agents.sam.media",
     "interlock_agents.shop",
     "interlock.runtime",
+    "interlock.errors",  # the tree in its docstring is compared with its classes below
     "interlock.verification",
     # Agents of a user, which offer nothing of ours.
     *(name for name in MODULES if name.startswith(("interlock.cli.scaffold.", "interlock.cli.minimal."))),
@@ -82,7 +83,7 @@ def test_every_module_says_what_it_offers_and_offers_it(name: str):
 
 
 @pytest.mark.parametrize("name", sorted(SILENT))
-def test_every_package_says_what_it_is(name: str):
+def test_every_other_module_says_what_it_is(name: str):
     assert importlib.import_module(name).__doc__
 
 
@@ -145,7 +146,3 @@ def test_an_error_without_a_message_says_its_docstring():
         if error is not ContractError:  # it says what the problems are
             assert error().message == error.__doc__
             assert error("Something else.").message == "Something else."
-
-
-def test_every_error_can_be_imported_from_one_place():
-    assert set(real_errors()) == set(errors.__all__) - {"Problem", "JournalFailed", "RejectedAnswer", "create_error"}

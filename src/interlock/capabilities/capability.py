@@ -5,27 +5,11 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar, get_origin
 
-__all__ = [
-    "Capability",
-    "Effect",
-    "EventKind",
-    "asks",
-    "asks_model",
-    "effect_of",
-    "emits",
-    "event_kind",
-    "instant",
-    "is_capability",
-    "is_stream",
-    "keyed",
-    "methods",
-    "takes_no_time",
-]
+__all__ = ["Capability", "Marks", "asks", "emits", "instant", "is_capability", "is_stream", "keyed", "marks_of", "methods"]
 
-EventKind = Literal["chat_model", "tool", "custom"]
-Effect = Literal["asks", "keyed", "once"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -37,57 +21,49 @@ class Capability(Protocol):
     """
 
 
-def emits(kind: EventKind, *, asks_model: bool = True) -> Callable[[F], F]:
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """What is known of the calls of a method, by its decorators."""
+
+    event: Literal["chat_model", "tool", "custom"] | None = None
+    asks_model: bool = False
+    instant: bool = False
+    effect: Literal["asks", "keyed", "once"] = "once"
+    """What a call does outside. A method that is not marked may have an effect that must not be repeated."""
+
+
+def marks_of(method: Callable[..., Any]) -> Marks:
+    """Return the marks of a method."""
+    return method.__dict__.get("interlock_marks", Marks())
+
+
+def _mark(method: F, **marks: Any) -> F:
+    method.__dict__["interlock_marks"] = replace(marks_of(method), **marks)
+    return method
+
+
+def emits(kind: Literal["chat_model", "tool", "custom"], *, asks_model: bool = True) -> Callable[[F], F]:
     """Mark a method whose calls appear in the event stream, as `on_chat_model_*`, `on_tool_*` or `on_custom_event`.
 
     A custom event has the name and the data that the method is called with. A call that appears as a call of a model is charged to the
     limit of model calls, unless `asks_model` is false.
     """
-
-    def mark(method: F) -> F:
-        method.__dict__["interlock_event"] = kind
-        method.__dict__["interlock_asks_model"] = kind == "chat_model" and asks_model
-        return method
-
-    return mark
+    return lambda method: _mark(method, event=kind, asks_model=kind == "chat_model" and asks_model)
 
 
 def instant(method: F) -> F:
     """Mark a method whose calls take no time, such as reading the clock. They are allowed even after the time limit of a turn."""
-    method.__dict__["interlock_instant"] = True
-    return method
+    return _mark(method, instant=True)
 
 
 def asks(method: F) -> F:
     """Mark a method that only asks: its calls change nothing outside, so a resumed turn may make them again."""
-    method.__dict__["interlock_effect"] = "asks"
-    return method
+    return _mark(method, effect="asks")
 
 
 def keyed(method: F) -> F:
     """Mark a method with an effect that the far side applies once for each idempotency key, so a resumed turn may make it again."""
-    method.__dict__["interlock_effect"] = "keyed"
-    return method
-
-
-def effect_of(capability: type, method: str) -> Effect:
-    """Return what a call of a method does outside. A method that is not marked may have an effect that must not be repeated."""
-    return getattr(capability, method).__dict__.get("interlock_effect", "once")
-
-
-def takes_no_time(capability: type, method: str) -> bool:
-    """Return whether a method is marked as one whose calls take no time."""
-    return getattr(capability, method).__dict__.get("interlock_instant", False)
-
-
-def event_kind(capability: type, method: str) -> EventKind | None:
-    """Return the kind of event that calls of a method emit, or None."""
-    return getattr(capability, method).__dict__.get("interlock_event")
-
-
-def asks_model(capability: type, method: str) -> bool:
-    """Return whether a method calls a model."""
-    return getattr(capability, method).__dict__.get("interlock_asks_model", False)
+    return _mark(method, effect="keyed")
 
 
 def is_capability(candidate: object) -> bool:

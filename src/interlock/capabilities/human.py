@@ -11,27 +11,7 @@ from interlock.capabilities.capability import Capability
 __all__ = ["Human", "Question"]
 
 _LEADING = frozenset(
-    [
-        "no",
-        "please",
-        "ok",
-        "okay",
-        "i",
-        "mean",
-        "meant",
-        "it",
-        "is",
-        "its",
-        "s",
-        "take",
-        "use",
-        "choose",
-        "option",
-        "number",
-        "the",
-        "a",
-        "an",
-    ]
+    "no please ok okay i mean meant it is its s take use choose option number the a an".split()  # noqa: SIM905 - a line instead of twenty
 )
 """Words that may precede the chosen option."""
 

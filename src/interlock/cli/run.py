@@ -32,7 +32,7 @@ from interlock.cli.target import (
     SessionOption,
     UserOption,
     check_user,
-    closing,
+    closed_at_end,
     find,
     given_options,
     open_app,
@@ -90,7 +90,7 @@ def run(  # noqa: PLR0917 - the command line's options
             agent=agent, options=options, text=text, file=file, answer=answer, session=session, role=role, user=user, record=record
         )
         output = _Output(find(agent).speakers, as_json=as_json, events=events, verbose=verbose)
-        result = asyncio.run(closing(app, request.run(app, chosen, output)))
+        result = asyncio.run(request.run(app, chosen, output))
         if result is None:
             print_line(ABORTED)
             return
@@ -143,31 +143,32 @@ class _Request:
 
     async def run(self, app: Interlock, chosen: str | Graph | Agent, output: _Output) -> TurnResult | None:
         """Run the turn. If the session has a suspended turn, its question is shown first, and the text may be the answer to it."""
-        turn = SuspendedTurn(app, chosen, self.session)
-        suspended = await turn.find() if self.answer is None else None
-        has_input = self.text is not None or self.file is not None or self.answer is not None or not _has_no_input()
-        text = self._read(app.settings.max_input_bytes) if has_input or suspended is None else ""
-        if suspended is not None:
-            if not text.strip():
-                return suspended
-            if not output.is_quiet:
-                print_error("This session waits for an answer:")
-                show_result(suspended, agent=self.agent, options=self.options)
-        if self.answer is not None or (suspended is not None and self.file is None and is_answer(text, suspended)):
-            earlier = [] if is_abort(text) else await turn.events()
+        async with closed_at_end(app):
+            turn = SuspendedTurn(app, chosen, self.session)
+            suspended = await turn.find() if self.answer is None else None
+            has_input = self.text is not None or self.file is not None or self.answer is not None or not _has_no_input()
+            text = self._read(app.settings.max_input_bytes) if has_input or suspended is None else ""
+            if suspended is not None:
+                if not text.strip():
+                    return suspended
+                if not output.is_quiet:
+                    print_error("This session waits for an answer:")
+                    show_result(suspended, agent=self.agent, options=self.options)
+            if self.answer is not None or (suspended is not None and self.file is None and is_answer(text, suspended)):
+                earlier = [] if is_abort(text) else await turn.events()
+                with output.live or contextlib.nullcontext():
+                    return await turn.answer(text, output.listener(earlier))
+            both = {"text": self.text, "file": text} if self.text is not None and self.file is not None else None
             with output.live or contextlib.nullcontext():
-                return await turn.answer(text, output.listener(earlier))
-        both = {"text": self.text, "file": text} if self.text is not None and self.file is not None else None
-        with output.live or contextlib.nullcontext():
-            return await app.run(
-                chosen,
-                both or text,
-                session=self.session,
-                role=self.role,
-                principal=self.user,
-                on_event=output.listener(),
-                record=self.record,
-            )
+                return await app.run(
+                    chosen,
+                    both or text,
+                    session=self.session,
+                    role=self.role,
+                    principal=self.user,
+                    on_event=output.listener(),
+                    record=self.record,
+                )
 
     def _read(self, limit: int) -> str:
         if self.answer is not None:

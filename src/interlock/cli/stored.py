@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,10 +9,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from interlock.errors import InterlockError, StoreCorrupt, StoreUnavailable
+from interlock.errors import InterlockError
 from interlock.runtime.recording import read_record
 from interlock.secrets import without_password
 from interlock.settings import Settings
+from interlock.stores.session_files import read_threads
 from interlock.suspended import SuspendedTurns
 
 __all__ = [
@@ -101,20 +100,7 @@ def unlisted_checkpoints(settings: Settings) -> str | None:
 def list_checkpoint_sessions(settings: Settings) -> list[StoredSession]:
     """List the sessions in the SQLite file of the checkpoints. The file is opened read-only."""
     path = _sqlite_file(settings)
-    if path is None or not path.exists():
-        return []
-    # Without a write-ahead log beside it, only an immutable connection leaves no new files there.
-    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
-    query = "SELECT thread_id, count(*), max(checkpoint_id) FROM checkpoints WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY 3"
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
-            has_table = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'checkpoints'").fetchone()[0]
-            rows = connection.execute(query).fetchall() if has_table else []
-    except sqlite3.OperationalError as error:
-        raise StoreUnavailable(f"'{path}' cannot be read: {error}.") from error
-    except sqlite3.Error as error:
-        raise StoreCorrupt(f"'{path}' is damaged or has no checkpoints ({type(error).__name__}).") from error
-    return [_session(*row) for row in rows]
+    return [] if path is None else [_session(*row) for row in read_threads(path)]
 
 
 async def delete_checkpoints(settings: Settings, session: StoredSession) -> None:

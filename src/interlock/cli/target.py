@@ -7,8 +7,8 @@ import importlib
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar, cast
 
@@ -34,6 +34,7 @@ __all__ = [
     "UserOption",
     "YesOption",
     "check_user",
+    "closed_at_end",
     "closing",
     "confirm",
     "find",
@@ -105,12 +106,19 @@ def check_user(agent: str, user: str | None) -> None:
 
 async def closing(app: Interlock, work: Awaitable[T]) -> T:
     """Await the work and close the application, also on SIGTERM."""
+    async with closed_at_end(app):
+        return await work
+
+
+@asynccontextmanager
+async def closed_at_end(app: Interlock) -> AsyncGenerator[None]:
+    """Close the application at the end of the block, also on SIGTERM."""
     task = asyncio.current_task()
     if task is not None and threading.current_thread() is threading.main_thread():
         # A loop with a signal handler wakes up for every signal. Without one, Ctrl-C may wait until the next event.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with app:
-        return await work
+        yield
 
 
 def target(name: str) -> str | Graph | Agent:

@@ -12,17 +12,15 @@ import operator
 import types
 import uuid
 from collections.abc import Callable
-from functools import cached_property
-from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel
 
-from interlock.contract.type_hints import is_record, resolve_hints, unwrap_annotated
+from interlock.contract.type_hints import is_record, nested_types, resolve_hints, unwrap_annotated
 
 __all__ = ["copied_by_validation", "deep_copy", "is_immutable"]
 
 T = TypeVar("T")
-Copier: TypeAlias = Callable[[Any], Any]
 
 _ATOMS = frozenset(
     {
@@ -30,14 +28,11 @@ _ATOMS = frozenset(
         *(dt.date, dt.datetime, dt.time, dt.timedelta),
     }
 )
+_CONTAINERS = frozenset({list, dict, set, tuple, frozenset, Union, types.UnionType})
 
 
 def deep_copy(value: T) -> T:
-    """Copy a value like `copy.deepcopy`, but return it unchanged where nothing in it can change.
-
-    How the instances of a class are copied is worked out once per class. For the records of a state that takes a fraction of
-    the time of `copy.deepcopy`.
-    """
+    """Copy a value like `copy.deepcopy`, in a fraction of its time, but return it unchanged where nothing in it can change."""
     kind = type(value)
     return value if kind in _ATOMS else (_copiers.get(kind) or _add_copier(kind))(value)
 
@@ -50,80 +45,26 @@ def is_immutable(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
         return True
     if origin in (Union, types.UnionType, tuple, frozenset):
         return all(arg is Ellipsis or is_immutable(arg, inside=inside) for arg in get_args(hint))
-    if not inspect.isclass(hint):
-        return False
-    if issubclass(hint, enum.Enum):
-        return True
-    if dataclasses.is_dataclass(hint) or _is_plain_model(hint):
-        return _is_frozen(hint) and all(is_immutable(part, inside=(*inside, hint)) for part in _field_types(hint).values())
-    return False
+    if not inspect.isclass(hint) or not (_is_plain_record(hint) and _is_frozen(hint)):
+        return inspect.isclass(hint) and issubclass(hint, enum.Enum)
+    return all(is_immutable(part, inside=(*inside, hint)) for part in resolve_hints(hint).resolved.values())
 
 
-def copied_by_validation(hint: Any, *, inside: tuple[Any, ...] = ()) -> bool:
+def copied_by_validation(hint: Any) -> bool:
     """Return whether a validated value of this type shares nothing mutable with the value that was validated.
 
     Validation creates new containers and records. It passes other objects through as they are, which is safe only where they
     are immutable.
     """
-    if hint is JsonValue or (get_origin(hint) is Annotated and get_args(hint)[0] is JsonValue):
-        return True
-    hint, _ = unwrap_annotated(hint)
-    origin = get_origin(hint)
-    if hint in inside or is_immutable(hint):
-        return True
-    if origin in (Union, types.UnionType, list, dict, set, tuple, frozenset):
-        return all(arg is Ellipsis or copied_by_validation(arg, inside=inside) for arg in get_args(hint))
-    return is_record(hint) and all(copied_by_validation(part, inside=(*inside, hint)) for part in resolve_hints(hint).resolved.values())
+    return all(get_origin(part) in _CONTAINERS or is_record(part) or is_immutable(part) for part in nested_types(hint) if part is not ...)
 
 
-def _add_copier(kind: type[Any]) -> Copier:
-    copier: Copier = copy.deepcopy
-    if _is_plain_model(kind):
-        copier = _record_copier(kind, _create_model)
-    elif dataclasses.is_dataclass(kind) and not hasattr(kind, "__slots__"):
-        copier = _record_copier(kind, _create_instance)
-    _copiers[kind] = copier
-    return copier
-
-
-def _record_copier(kind: type[Any], create: Callable[[Any, dict[str, Any]], Any]) -> Copier:
-    """Make a function that copies the fields of a record whose types are mutable.
-
-    A frozen record is returned unchanged where the copies turn out to be the same objects.
-    """
-    mutable = tuple(name for name, hint in _field_types(kind).items() if not is_immutable(hint))
-    is_frozen = _is_frozen(kind)
-
-    def copy_record(value: Any) -> Any:
-        old = value.__dict__
-        new = {name: deep_copy(old[name]) for name in mutable if name in old}
-        if is_frozen and all(copied is old[name] for name, copied in new.items()):
-            return value
-        return create(value, {**old, **new})
-
-    return copy_record
-
-
-def _create_instance(value: Any, attributes: dict[str, Any]) -> Any:
-    made: Any = object.__new__(value.__class__)
-    made.__dict__.update(attributes)
-    return made
-
-
-def _create_model(value: Any, attributes: dict[str, Any]) -> Any:
-    """Create a pydantic model without validation. Its slots are set on `object`, because a frozen model refuses assignment."""
-    made: Any = object.__new__(value.__class__)
-    object.__setattr__(made, "__dict__", attributes)
-    object.__setattr__(made, "__pydantic_fields_set__", set(value.__pydantic_fields_set__))
-    object.__setattr__(made, "__pydantic_extra__", None)
-    object.__setattr__(made, "__pydantic_private__", None)
-    return made
-
-
-def _field_types(kind: type[Any]) -> dict[str, Any]:
-    if issubclass(kind, BaseModel):
-        return {name: field.annotation for name, field in kind.model_fields.items()}
-    return resolve_hints(kind).resolved
+def _is_plain_record(kind: type[Any]) -> bool:
+    """Return whether instances of a class consist of their fields alone: of a dataclass, or of a pydantic model without further state."""
+    if not issubclass(kind, BaseModel):
+        return dataclasses.is_dataclass(kind)
+    has_default_copy = kind.__deepcopy__ is BaseModel.__deepcopy__ and kind.__copy__ is BaseModel.__copy__
+    return has_default_copy and not kind.__private_attributes__ and kind.model_config.get("extra") != "allow"
 
 
 def _is_frozen(kind: type[Any]) -> bool:
@@ -133,20 +74,22 @@ def _is_frozen(kind: type[Any]) -> bool:
     return parameters.frozen
 
 
-def _is_plain_model(kind: type[Any]) -> TypeGuard[type[BaseModel]]:
-    """Return whether a class is a pydantic model whose instances consist of their fields alone."""
-    if not inspect.isclass(kind) or not issubclass(kind, BaseModel):
-        return False
-    has_default_copy = kind.__deepcopy__ is BaseModel.__deepcopy__ and kind.__copy__ is BaseModel.__copy__
-    return has_default_copy and not kind.__private_attributes__ and kind.model_config.get("extra") != "allow" and not _has_other_state(kind)
+def _add_copier(kind: type[Any]) -> Callable[[Any], Any]:
+    is_model = issubclass(kind, BaseModel)
+    is_simple = _is_plain_record(kind) and (is_model or not hasattr(kind, "__slots__"))
+    is_frozen = is_simple and _is_frozen(kind)
 
+    def copy_record(value: Any) -> Any:
+        old = value.__dict__
+        new = {name: part if type(part) in _ATOMS else deep_copy(part) for name, part in old.items()}
+        if is_frozen and all(map(operator.is_, new.values(), old.values())):
+            return value
+        made: Any = copy.copy(value) if is_model else object.__new__(kind)
+        made.__dict__.update(new)
+        return made
 
-def _has_other_state(kind: type[Any]) -> bool:
-    """Return whether instances have slots, or cached properties, which a copy of the fields would lose or keep stale."""
-    below = kind.__mro__[: kind.__mro__.index(BaseModel)]
-    return any(vars(base).get("__slots__") for base in below) or any(
-        isinstance(member, cached_property) for base in below for member in vars(base).values()
-    )
+    _copiers[kind] = copy_record if is_simple else copy.deepcopy
+    return _copiers[kind]
 
 
 def _copy_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -154,7 +97,7 @@ def _copy_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return value if all(map(operator.is_, value, copied)) else tuple(copied)
 
 
-_copiers: dict[type[Any], Copier] = {
+_copiers: dict[type[Any], Callable[[Any], Any]] = {
     dict: lambda value: {key: item if type(item) in _ATOMS else deep_copy(item) for key, item in value.items()},
     list: lambda value: [item if type(item) in _ATOMS else deep_copy(item) for item in value],
     tuple: _copy_tuple,

@@ -11,7 +11,7 @@ from typing import Any
 from interlock.capabilities.capability import methods
 from interlock.contract.dataflow import unwritten_reads
 from interlock.contract.node import Row, Target
-from interlock.contract.rules import Declaration, build
+from interlock.contract.rules import Declaration
 from interlock.contract.type_hints import describe, resolve_hints, stable_repr
 
 __all__ = ["DEFAULT_MAX_STEPS", "Graph"]
@@ -52,7 +52,7 @@ class Graph:
             gives=gives,
             forbids=tuple(forbids),
         )
-        self.state, self.nodes, self.entry = build(declaration)
+        self.state, self.nodes, self.entry = declaration.build()
         self.name = name
         self.gives = gives
         self.max_steps = max_steps

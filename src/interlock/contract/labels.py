@@ -31,12 +31,8 @@ Trusted: Final = Label("Trusted")
 """The field's content comes from code or settings alone."""
 
 
-@dataclass(frozen=True)
-class _Presence:
-    """Marks a parameter that receives whether a field has a value."""
-
-
-PRESENCE: Final = _Presence()
+PRESENCE: Final = object()
+"""Marks a parameter that receives whether a field has a value."""
 
 Present = Annotated[bool, PRESENCE]
 """Annotation of a parameter that has the name of a field and receives only whether the field has a value."""

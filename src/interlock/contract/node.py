@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from interlock.contract.copying import copied_by_validation, deep_copy, is_immutable
 from interlock.contract.labels import has_value, is_secret
 from interlock.contract.outcome import Outcome
-from interlock.contract.schema import ValidationError, Write, error_summary, record_validator, record_writer
+from interlock.contract.schema import ValidationError, error_summary, record_validator
 from interlock.contract.state import Field, Values
 from interlock.contract.type_hints import format_type, is_assignable
 from interlock.errors import ContractViolation
@@ -113,13 +113,7 @@ class Transition:
         self.target = target
         self.validate = record_validator(outcome.__name__, {name: state[name].constrain(hint) for name, hint in fields.items()})
         self.secret = frozenset(name for name in fields if is_secret(state[name].declared))
-        self._written = {name: state[name].hint for name in fields}
         self.shared = tuple(name for name, hint in fields.items() if not copied_by_validation(hint))
-
-    @cached_property
-    def write(self) -> Write:
-        """Serialize the fields of this outcome for events."""
-        return record_writer(self.name, self._written)
 
 
 StepResult: TypeAlias = tuple[Transition, Values]
@@ -142,16 +136,10 @@ class Node:
         self.run = run
         self.reads = reads
         self.read_names = tuple(str(read) for read in reads)
-        self._read_hints = {str(read): bool if read.presence else read.field.hint for read in reads}
         self.grants = grants
         self.transitions = transitions
         self._fetches = tuple((read.field.name, read.convert, read) for read in reads)
         self._transitions = {transition.outcome: transition for transition in transitions}
-
-    @cached_property
-    def write_reads(self) -> Write:
-        """Serialize the node's arguments for events."""
-        return record_writer(self.name, self._read_hints)
 
     @property
     def summary(self) -> str:

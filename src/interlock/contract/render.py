@@ -22,30 +22,26 @@ def as_data(graph: Graph) -> dict[str, Any]:
             name: {"type": format_type(field.hint), "labels": [label.name for label in field.labels]}
             for name, field in graph.state.fields.items()
         },
-        "nodes": [
-            {
-                "name": node.name,
-                "reads": [str(read) for read in node.reads],
-                "uses": [grant.name for grant in node.grants],
-                "writes": list(node.writes),
-                "goes": {transition.name: transition.target or "END" for transition in node.transitions},
-                "may_not": list(graph.may_not(node.name)),
-            }
-            for node in graph.nodes.values()
-        ],
+        "nodes": [_node_data(graph, node) for node in graph.nodes.values()],
+    }
+
+
+def _node_data(graph: Graph, node: Node) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "reads": [str(read) for read in node.reads],
+        "uses": [grant.name for grant in node.grants],
+        "writes": list(node.writes),
+        "goes": {transition.name: transition.target or "END" for transition in node.transitions},
+        "may_not": list(graph.may_not(node.name)),
     }
 
 
 def cells(graph: Graph, node: Node) -> tuple[list[str], ...]:
     """Return the cells of a node's row in the contract table, in the order of COLUMNS."""
-    return (
-        [node.name],
-        [str(read) for read in node.reads],
-        [grant.name for grant in node.grants],
-        list(node.writes),
-        [f"{transition.name} -> {transition.target or 'END'}" for transition in node.transitions],
-        list(graph.may_not(node.name)),
-    )
+    data = _node_data(graph, node)
+    data |= {"name": [node.name], "goes": [f"{outcome} -> {target}" for outcome, target in data["goes"].items()]}
+    return tuple(data.values())
 
 
 def markdown(graph: Graph) -> str:

@@ -5,33 +5,35 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 
-from interlock.capabilities.capability import is_capability, methods
-from interlock.contract.capability_rules import method_problem
+from interlock.capabilities.capability import is_capability, is_stream, methods
 from interlock.contract.dataflow import distances, unwritten_reads
 from interlock.contract.labels import PRESENCE, Control
 from interlock.contract.node import END, Grant, Node, Read, Row, Transition
 from interlock.contract.outcome import Outcome
 from interlock.contract.rule_messages import MESSAGES
-from interlock.contract.schema import ValidationError, error_summary, record_validator, structure_validator, try_validate
-from interlock.contract.state import Field, State, is_state_class, read_fields, strays
+from interlock.contract.schema import ValidationError, error_summary, record_validator, strict_validator, structure_validator, try_validate
+from interlock.contract.state import Field, State, read_fields, strays
 from interlock.contract.type_hints import (
     Hints,
     alternatives,
+    class_parameter,
     format_type,
     is_assignable,
     is_closed,
+    is_generic,
+    is_record,
     resolve_hints,
     unwrap_annotated,
 )
 from interlock.errors import ContractError, Problem
 
-__all__ = ["Declaration", "build"]
+__all__ = ["Declaration"]
 
 _GRAPH_NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _LANGGRAPHS_OWN = {"configurable", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
@@ -39,9 +41,13 @@ _LANGGRAPHS_OWN = {"configurable", "checkpoint_id", "checkpoint_ns", "checkpoint
 _RESERVED = {"END", "__start__", "__end__", "end", *_LANGGRAPHS_OWN}
 
 
-@dataclass(frozen=True)
+def _name(run: object) -> str:
+    return getattr(run, "__name__", repr(run))
+
+
+@dataclass(kw_only=True)
 class Declaration:
-    """The arguments of a Graph, before they are checked."""
+    """The arguments of a Graph. `build` checks them."""
 
     name: str
     state: type
@@ -52,29 +58,16 @@ class Declaration:
     takes_from_parent: tuple[str, ...]
     gives: str | None
     forbids: tuple[type, ...]
-
-
-def build(declaration: Declaration) -> tuple[State, dict[str, Node], str]:
-    """Check a declaration and build its state and nodes. Raises ContractError with every problem found."""
-    return _Builder(declaration).build()
-
-
-def _name(run: object) -> str:
-    return getattr(run, "__name__", repr(run))
-
-
-@dataclass
-class _Builder:
-    declared: Declaration
     problems: list[Problem] = field(default_factory=list[Problem])
 
     def say(self, rule: str, place: str = "", *, node: str | None = None, field: str | None = None, **details: object) -> None:
         """Add a problem, with the message of the rule."""
         says, fix = MESSAGES[f"{rule}:{place}" if place else rule]
         details |= {"field": field}
-        self.problems.append(Problem(rule, says.format(**details), fix.format(**details), self.declared.name, node, field))
+        self.problems.append(Problem(rule, says.format(**details), fix.format(**details), self.name, node, field))
 
     def build(self) -> tuple[State, dict[str, Node], str]:
+        """Return the state, the nodes and the name of the entry. Raises ContractError with every problem found."""
         fields = self._fields()
         self._stop_on_problems()
         nodes = self._nodes(fields)
@@ -85,7 +78,7 @@ class _Builder:
         self._stop_on_problems()
         self._reads_before_writes(nodes, entry)
         self._stop_on_problems()
-        return State(self.declared.state, fields, takes=takes, takes_from_parent=self.declared.takes_from_parent), nodes, entry
+        return State(fields, takes=takes, takes_from_parent=self.takes_from_parent), nodes, entry
 
     def _stop_on_problems(self) -> None:
         if self.problems:
@@ -94,10 +87,10 @@ class _Builder:
     # The state
 
     def _fields(self) -> dict[str, Field]:
-        name, state = self.declared.name, self.declared.state
-        if not _GRAPH_NAME.fullmatch(name):
-            self.say("bad_name", name=name)
-        if not is_state_class(state):
+        state = self.state
+        if not _GRAPH_NAME.fullmatch(self.name):
+            self.say("bad_name", name=self.name)
+        if not is_record(state):
             self.say("not_a_state", state=_name(state))
             return {}
         fields, failed = read_fields(state)
@@ -138,8 +131,8 @@ class _Builder:
     def _nodes(self, fields: Mapping[str, Field]) -> dict[str, Node]:
         nodes: dict[str, Node] = {}
         seen: set[str] = set()
-        known = {id(row.run) for row in self.declared.rows}
-        for row in self.declared.rows:
+        known = {id(row.run) for row in self.rows}
+        for row in self.rows:
             name = _name(row.run)
             if name in seen:
                 self.say("duplicate_node", node=name)
@@ -183,7 +176,7 @@ class _Builder:
     def _read(self, node: str, name: str, hint: Any, fields: Mapping[str, Field]) -> Iterator[Read]:
         wanted, metadata = unwrap_annotated(hint)
         if name not in fields:
-            self._unknown_field("reads", name, fields, f"state '{self.declared.state.__name__}'", "rename the parameter", node=node)
+            self._unknown_field("reads", name, fields, f"state '{self.state.__name__}'", "rename the parameter", node=node)
         elif PRESENCE in metadata:
             yield Read(fields[name], bool, presence=True)
         elif not is_assignable(wanted, fields[name].hint):
@@ -198,14 +191,14 @@ class _Builder:
             self.say("unknown_capability", "node", node=node, field=name, type=format_type(capability))
             return
         for method, run in methods(capability).items():
-            found = method_problem(run)
+            found = _method_problem(run)
             if found is not None:
                 problem, solution = found
                 details = {"method": method, "capability": capability.__name__, "problem": problem, "solution": solution}
                 self.say("bad_capability", node=node, field=name, **details)
                 return
         # Entries of `forbids` that are not capabilities are reported for the graph.
-        forbids = [forbidden for forbidden in self.declared.forbids if is_capability(forbidden)]
+        forbids = [forbidden for forbidden in self.forbids if is_capability(forbidden)]
         if any(capability in forbidden.__mro__ or forbidden in capability.__mro__ for forbidden in forbids):
             self.say("forbidden_capability", node=node, field=name, capability=capability.__name__)
             return
@@ -237,7 +230,7 @@ class _Builder:
             self.say("unresolved_annotation", node=node, field=name, where=f"in outcome '{outcome.__name__}',", reason=reason)
         for name, hint in found.resolved.items():
             if name not in fields:
-                details = {"state": self.declared.state.__name__, "suggestion": _suggest(name, fields, "rename it")}
+                details = {"state": self.state.__name__, "suggestion": _suggest(name, fields, "rename it")}
                 self.say("outcome_field", node=node, field=name, outcome=outcome.__name__, **details)
             elif not is_assignable(fields[name].hint, hint):
                 details = {"type": format_type(hint), "declared": format_type(fields[name].hint)}
@@ -247,10 +240,9 @@ class _Builder:
     # The graph as a whole
 
     def _entry(self) -> str:
-        entry = self.declared.entry
-        if not any(row.run is entry for row in self.declared.rows):
-            self.say("entry_not_a_node", entry=_name(entry))
-        return _name(entry)
+        if not any(row.run is self.entry for row in self.rows):
+            self.say("entry_not_a_node", entry=_name(self.entry))
+        return _name(self.entry)
 
     def _flow(self, nodes: Mapping[str, Node], entry: str) -> None:
         forward: dict[str, set[str]] = {name: {t for t in bound.targets if t is not None} for name, bound in nodes.items()}
@@ -263,8 +255,8 @@ class _Builder:
         to_end = distances(backward, [name for name, bound in nodes.items() if None in bound.targets])
         for name in nodes.keys() - to_end.keys():
             self.say("no_way_out", node=name)
-        if entry in to_end and self.declared.max_steps < to_end[entry] + 1:
-            self.say("step_budget", max_steps=self.declared.max_steps, needed=to_end[entry] + 1)
+        if entry in to_end and self.max_steps < to_end[entry] + 1:
+            self.say("step_budget", max_steps=self.max_steps, needed=to_end[entry] + 1)
 
     def _reads_before_writes(self, nodes: Mapping[str, Node], entry: str) -> None:
         """Report each node that some path reaches before a field that the node reads has been written or passed in.
@@ -272,23 +264,23 @@ class _Builder:
         Fields in `takes` are required from the caller where a path needs them (`Graph.needs`). A graph that does not declare
         `takes` requires what its entry reads.
         """
-        takes = self.declared.takes
-        passed = {read.field.name for read in nodes[entry].reads} if takes is None else {*takes, *self.declared.takes_from_parent}
+        takes = self.takes
+        passed = {read.field.name for read in nodes[entry].reads} if takes is None else {*takes, *self.takes_from_parent}
         for found in unwritten_reads(nodes, entry):
             if found.field not in passed:
                 self.say("read_before_write", node=found.node, field=found.field, path=found.describe(nodes))
 
     def _surface(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
-        takes, gives = self.declared.takes, self.declared.gives
-        for name in (*(takes or ()), *self.declared.takes_from_parent):
+        takes, gives = self.takes, self.gives
+        for name in (*(takes or ()), *self.takes_from_parent):
             if name not in fields:
                 self._unknown_field("takes", name, fields, "the state", "rename it in 'takes'")
-        for name in self.declared.takes_from_parent:
+        for name in self.takes_from_parent:
             if takes is None or name in takes:
                 self.say("taken_twice", field=name)
         if gives is not None and gives not in fields:
             self._unknown_field("gives", gives, fields, "the state", "rename it in 'gives'")
-        for capability in self.declared.forbids:
+        for capability in self.forbids:
             if not is_capability(capability):
                 self.say("unknown_capability", "graph", capability=_name(capability))
         return tuple(fields) if takes is None else takes
@@ -297,6 +289,25 @@ class _Builder:
         self, verb: str, name: str, fields: Mapping[str, Field], state: str, otherwise: str, *, node: str | None = None
     ) -> None:
         self.say("unknown_field", node=node, field=name, verb=verb, state=state, suggestion=_suggest(name, fields, otherwise))
+
+
+def _method_problem(run: Callable[..., Any]) -> tuple[str, str] | None:
+    """Return what is wrong with a method of a capability, and the fix; None if it is valid."""
+    streams = is_stream(run)
+    if not streams and not inspect.iscoroutinefunction(run):
+        return "is not a coroutine function.", "write 'async def', or return an AsyncIterator."
+    found = resolve_hints(run)
+    if "return" not in found.resolved:
+        reason = "".join(f": {reason}" for reason in found.failed.values())
+        return f"has no return annotation that resolves{reason}.", "annotate it with a type that resolves: the gate validates every result."
+    returned = found.resolved["return"]
+    if is_generic(returned) and class_parameter(found.resolved) is None:
+        return f"returns '{format_type(returned)}', whose type variable no parameter determines.", "take the class: 'schema: type[T]'."
+    try:
+        strict_validator(get_args(returned)[0] if streams else returned)
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return f"returns '{format_type(returned)}', which is not plain data.", "return plain data; keep clients in the adapter."
+    return None
 
 
 def _has_validators(state: type[BaseModel]) -> bool:

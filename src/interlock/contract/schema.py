@@ -7,7 +7,6 @@ A type has several schemas, because different rules apply to the same value in d
     stored_validator      what a store returns: lists become tuples and dicts become records
     exact_validator       the fields of one record, not converted, and nothing beside them: for checkpoints
     Codec                 JSON from which the value is known to come back equal: for records of turns
-    json_writer           JSON to look at: for events
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Container, Mapping
-from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -30,32 +28,26 @@ __all__ = [
     "Codec",
     "ValidationError",
     "Validator",
-    "Write",
     "error_summary",
     "exact_validator",
-    "json_writer",
-    "make_typed_dict",
     "record_validator",
-    "record_writer",
     "regex_test",
     "stored_validator",
     "strict_validator",
     "structure_validator",
     "to_json",
     "try_validate",
-    "write_any",
+    "write_json",
 ]
 
 T = TypeVar("T")
 Validator: TypeAlias = Callable[[Any], dict[str, Any]]
-Write: TypeAlias = Callable[[Any], bytes]
 _Schema: TypeAlias = dict[str, Any]
 
 _RECORDS = frozenset({"model", "dataclass", "typed-dict"})
 _VALUE_KEYS = frozenset({"config", "default", "expected", "metadata", "serialization"})
 """The keys of a schema whose contents are values, not schemas."""
 _STRICT = CoreConfig(strict=True)
-_DISPLAY = CoreConfig(ser_json_bytes="base64", ser_json_inf_nan="null")
 _ROUND_TRIP = CoreConfig(
     strict=True,
     validate_by_name=True,
@@ -74,7 +66,7 @@ def record_validator(name: str, fields: Mapping[str, Any], *, partial: bool = Fa
 
     If `partial`, fields may be missing.
     """
-    return strict_validator(make_typed_dict(name, fields, strict=True, partial=partial))
+    return strict_validator(_make_typed_dict(name, fields, strict=True, partial=partial))
 
 
 def strict_validator(hint: Any) -> Callable[[Any], Any]:
@@ -96,7 +88,7 @@ def stored_validator(name: str, hint: Any) -> Validator:
 
     The value was valid when it was stored, so the validators that the type's author added are not run again.
     """
-    record = make_typed_dict("Stored", {name: hint}, strict=False, partial=False)
+    record = _make_typed_dict("Stored", {name: hint}, strict=False, partial=False)
     return _validator(_rewrite(_schema_of(record), _lax), CoreConfig())
 
 
@@ -105,7 +97,7 @@ def exact_validator(kind: type[Any]) -> Callable[[Any], Any]:
     return _validator(_rewrite(_schema_of(kind), _exact), _STRICT)
 
 
-def make_typed_dict(name: str, fields: Mapping[str, Any], *, strict: bool, partial: bool) -> Any:
+def _make_typed_dict(name: str, fields: Mapping[str, Any], *, strict: bool, partial: bool) -> Any:
     """Make a TypedDict that has these fields and no others."""
     # No type checker follows the functional form with computed fields.
     functional: Any = TypedDict
@@ -153,8 +145,8 @@ class Codec(Generic[T]):
     """Converts values of one declared type to JSON data and back."""
 
     def __init__(self, hint: Any) -> None:
-        schema = _rewrite(_schema_of(hint), lambda part: _configured(_without_custom_validators(part), _ROUND_TRIP))
-        self._serializer = _serializer(schema, _ROUND_TRIP)
+        schema = _rewrite(_schema_of(hint), lambda part: _configured(_without_custom_validators(part), {**_ROUND_TRIP}))
+        self._serializer = SchemaSerializer(schema, _ROUND_TRIP, _use_prebuilt=False)
         self._validator = SchemaValidator(schema, _ROUND_TRIP, _use_prebuilt=False)
 
     def encode(self, value: T) -> Any:
@@ -177,35 +169,23 @@ class Codec(Generic[T]):
             raise RecordInvalid("What was recorded is nested too deep.") from error
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Any, *, levels: int = 3) -> Any:
     """Convert a value to JSON data by its runtime type.
 
-    NaN and infinity become null, bytes become base64, and an object that has no JSON form becomes its `repr`.
+    NaN and infinity become null, bytes become base64, and an object that has no JSON form becomes its `repr`. So does a value in one
+    of the outer `levels` of mappings that cannot be converted: a pydantic model with bytes that are not UTF-8, or one nested too deep.
     """
     try:
         return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
     except ValueError:
-        # A pydantic model may hold bytes that are not UTF-8, and a value may be nested too deep.
+        if levels and isinstance(value, dict):
+            return {name: to_json(part, levels=levels - 1) for name, part in cast("dict[str, Any]", value).items()}
         return repr(value)
 
 
-def write_any(value: Any) -> bytes:
+def write_json(value: Any) -> bytes:
     """Serialize a value by its runtime type, with the same conversions as `to_json`. Raises ValueError where it cannot."""
     return serialize(value, bytes_mode="base64", inf_nan_mode="null", fallback=repr)
-
-
-def json_writer(hint: Any) -> Write:
-    """Make a function that serializes values of a type for display, with the same conversions as `to_json`.
-
-    It is several times as fast as `write_any`, which inspects each value.
-    """
-    schema = _rewrite(_schema_of(hint), lambda part: _configured(part, _DISPLAY))
-    return partial(_serializer(schema, _DISPLAY).to_json, warnings=False, fallback=repr)
-
-
-def record_writer(name: str, fields: Mapping[str, Any]) -> Write:
-    """Make a function that serializes a mapping of some of these fields for display."""
-    return json_writer(make_typed_dict(name, fields, strict=False, partial=True))
 
 
 # The schemas of pydantic-core
@@ -221,10 +201,6 @@ def _validator(schema: Any, config: CoreConfig) -> Callable[[Any], Any]:
     return SchemaValidator(schema, config, _use_prebuilt=False).validate_python
 
 
-def _serializer(schema: Any, config: CoreConfig) -> SchemaSerializer:
-    return SchemaSerializer(schema, config, _use_prebuilt=False)
-
-
 def _rewrite(schema: Any, rewrite: Callable[[_Schema], _Schema]) -> Any:
     """Apply a function to every schema inside a schema, innermost first. Values such as defaults and literals are left alone."""
     if isinstance(schema, list | tuple):
@@ -237,37 +213,38 @@ def _rewrite(schema: Any, rewrite: Callable[[_Schema], _Schema]) -> Any:
     return rewrite(made) if isinstance(made.get("type"), str) else made
 
 
-def _strict(schema: _Schema) -> _Schema:
-    config = {**schema.get("config", {}), "strict": True, "revalidate_instances": "always", "validate_by_name": True}
-    if schema["type"] in {"model", "dataclass"}:
-        return {**schema, "config": config, "strict": True, "revalidate_instances": "always"}
-    if schema["type"] == "typed-dict":
-        extra = config.get("extra_fields_behavior", "forbid")
-        return {**schema, "config": config, "strict": True, "extra_behavior": extra}
-    if schema["type"] == "str":
-        # With a maximum length pydantic inspects the characters and so finds a lone surrogate, which no store can keep.
-        return {"max_length": sys.maxsize, **schema}
+def _configured(schema: _Schema, config: Mapping[str, Any]) -> _Schema:
+    """Change the configuration of a record inside the schema. Other schemas are left alone."""
+    if schema["type"] in _RECORDS:
+        return {**schema, "config": {**schema.get("config", {}), **config}}
     return schema
 
 
+def _strict(schema: _Schema) -> _Schema:
+    if schema["type"] == "str":
+        # With a maximum length pydantic inspects the characters and so finds a lone surrogate, which no store can keep.
+        return {"max_length": sys.maxsize, **schema}
+    if schema["type"] == "typed-dict":
+        schema = {**schema, "extra_behavior": schema.get("config", {}).get("extra_fields_behavior", "forbid")}
+    return _configured(schema, {"strict": True, "revalidate_instances": "always", "validate_by_name": True})
+
+
 def _lax(schema: _Schema) -> _Schema:
-    if schema["type"] in {"model", "dataclass"}:
-        config = {**schema.get("config", {}), "revalidate_instances": "always", "strict": False}
-        return {**schema, "config": config, "revalidate_instances": "always", "strict": False}
-    return _without_custom_validators(schema)
+    return _configured(_without_custom_validators(schema), {"strict": False, "revalidate_instances": "always"})
 
 
 def _exact(schema: _Schema) -> _Schema:
-    schema = _without_custom_validators(schema)
+    schema = _configured(_without_custom_validators(schema), {"strict": True, "revalidate_instances": "never", "validate_by_name": True})
     if schema["type"] not in _RECORDS:
         return schema
-    config = {**schema.get("config", {}), "strict": True, "validate_by_name": True}
-    if config.get("extra_fields_behavior", "ignore") == "ignore":
-        config["extra_fields_behavior"] = "forbid"
-    if schema["type"] == "typed-dict":
-        return {**schema, "config": config, "strict": True}
-    own = {"strict": False, "revalidate_instances": "never", **({"custom_init": False} if schema["type"] == "model" else {})}
-    return {**schema, "config": {**config, "revalidate_instances": "never"}, **own}
+    if schema["config"].get("extra_fields_behavior", "ignore") == "ignore":
+        schema["config"]["extra_fields_behavior"] = "forbid"
+    # A strict model takes no dict of its fields; only the fields themselves are not converted.
+    return (
+        schema
+        if schema["type"] == "typed-dict"
+        else {**schema, "strict": False, **({"custom_init": False} if schema["type"] == "model" else {})}
+    )
 
 
 def _without_custom_validators(schema: _Schema) -> _Schema:
@@ -278,10 +255,3 @@ def _without_custom_validators(schema: _Schema) -> _Schema:
     if getattr(getattr(function, "func", function), "__module__", "").startswith("pydantic."):
         return schema
     return {**schema["schema"], **({"ref": schema["ref"]} if "ref" in schema else {})}
-
-
-def _configured(schema: _Schema, config: CoreConfig) -> _Schema:
-    """Give a record inside the schema the configuration of the whole."""
-    if schema["type"] in _RECORDS:
-        return {**schema, "config": {**schema.get("config", {}), **config}}
-    return schema

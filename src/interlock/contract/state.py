@@ -21,10 +21,7 @@ from interlock.contract.schema import (
     Codec,
     ValidationError,
     Validator,
-    Write,
     error_summary,
-    json_writer,
-    make_typed_dict,
     record_validator,
     stored_validator,
     strict_validator,
@@ -33,7 +30,7 @@ from interlock.contract.schema import (
 from interlock.contract.type_hints import is_assignable, is_record, nested_types, resolve_hints, unwrap_annotated
 from interlock.errors import ContractViolation, InputEncoding, InputSchema, StateIncompatible
 
-__all__ = ["Field", "State", "Values", "is_state_class", "read_fields", "strays"]
+__all__ = ["Field", "State", "Values", "read_fields", "strays"]
 
 Values = dict[str, Any]
 Reducer: TypeAlias = Callable[[Any, Any], Any]
@@ -130,7 +127,6 @@ class Field:
 
     @cached_property
     def codec(self) -> Codec[Any]:
-        """Converts the field's values to JSON data and back."""
         return Codec(self.annotated)
 
     @cached_property
@@ -195,8 +191,7 @@ def _model_default(info: FieldInfo) -> Any:
 class State:
     """The fields of a graph's state, with the operations that both engines share."""
 
-    def __init__(self, kind: type, fields: Mapping[str, Field], *, takes: tuple[str, ...], takes_from_parent: tuple[str, ...] = ()) -> None:
-        self.kind = kind
+    def __init__(self, fields: Mapping[str, Field], *, takes: tuple[str, ...], takes_from_parent: tuple[str, ...] = ()) -> None:
         self.fields = dict(fields)
         self.takes = takes
         self.takes_from_parent = takes_from_parent
@@ -216,16 +211,6 @@ class State:
         found = {part for field in self.fields.values() for part in nested_types(field.hint) if inspect.isclass(part)}
         return frozenset(part for part in found if is_record(part) or issubclass(part, enum.Enum))
 
-    @cached_property
-    def write(self) -> Write:
-        """Serialize fields of the state for events."""
-        return json_writer(self.record)
-
-    @cached_property
-    def record(self) -> Any:
-        """A TypedDict of the fields, any of which may be missing."""
-        return make_typed_dict("State", {name: field.hint for name, field in self.fields.items()}, strict=False, partial=True)
-
     def parse_input(self, given: Mapping[str, Any], *, inside: bool = False) -> Values:
         """Validate input from a caller or, if `inside`, from the parent graph. Raises InputSchema or InputEncoding."""
         open_to_it = self._open_inside if inside else self._open
@@ -243,14 +228,14 @@ class State:
     def initial(self, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Values:
         """Return the state that a turn starts with: the persisted fields, updated with the input."""
         values: Values = dict(kept or {})
-        if self.reduced:
-            self.apply(values, given)
-        else:
-            values.update(given)
+        self.apply(values, given)
         return values
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> None:
         """Apply an update to the state in place, using the reducers."""
+        if not self.reduced:
+            values.update(update)
+            return
         for name, value in update.items():
             field = self.fields[name]
             if name not in self.reduced or (name not in values and field.initial is None):
@@ -260,8 +245,6 @@ class State:
 
     def with_defaults(self, values: Mapping[str, Any]) -> Values:
         """Return every field that has a value or an initial value, in declaration order."""
-        if len(values) == len(self.fields):
-            return {name: values[name] for name in self.fields}
         complete: Values = {}
         for name, field in self.fields.items():
             if name in values:
@@ -273,11 +256,6 @@ class State:
     def restore(self, values: Mapping[str, Any]) -> Values:
         """Convert stored values to the declared types. A store returns lists for tuples and dicts for records."""
         return {name: self.fields[name].restore(value) for name, value in values.items()}
-
-
-def is_state_class(state: object) -> bool:
-    """Return whether an object can be the state class of a graph."""
-    return inspect.isclass(state) and is_record(state)
 
 
 def _listed(names: tuple[str, ...]) -> str:

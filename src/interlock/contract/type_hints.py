@@ -13,7 +13,7 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
 
 __all__ = [
@@ -82,9 +82,12 @@ def unwrap_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def nested_types(hint: Any, *, inside: tuple[Any, ...] = ()) -> list[Any]:
-    """List a type and every type inside it, including the types of a record's fields."""
+    """List a type and every type inside it, including the types of a record's fields. JSON data and literals have none."""
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    is_json = hint is JsonValue
     hint, _ = unwrap_annotated(hint)
-    if hint in inside or get_origin(hint) is Literal:
+    if is_json or hint in inside or get_origin(hint) is Literal:
         return []
     inner = [*get_args(hint), *(resolve_hints(hint).resolved.values() if is_record(hint) else ())]
     return [hint, *(part for item in inner for part in nested_types(item, inside=(*inside, hint)))]

@@ -52,7 +52,7 @@ def alone() -> Generator[None]:
             yield
         else:
             # LangSmith's decorators trace without LangChain's callbacks.
-            with langsmith.tracing_context(enabled=False):
+            with langsmith.tracing_context(enabled=False, parent=False):
                 yield
     finally:
         if hook_token is not None:
@@ -84,46 +84,18 @@ def _wrap_managers() -> None:
 
 def _wrapped(configure: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(configure)
-    def wrapper(kind: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(kind: Any, inheritable_callbacks: Any = None, local_callbacks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        made = configure(kind, inheritable_callbacks, local_callbacks, *args, **kwargs)
         hook = _hook.get()
         if hook is _passed_only:
-            return _configure_passed(kind, *args, **kwargs)
-        made = configure(kind, *args, **kwargs)
-        if hook is not None:
+            passed = {id(handler) for callbacks in (inheritable_callbacks, local_callbacks) for handler in _handlers(callbacks)}
+            made.handlers = [handler for handler in made.handlers if id(handler) in passed]
+            made.inheritable_handlers = [handler for handler in made.inheritable_handlers if id(handler) in passed]
+        elif hook is not None:
             hook(made)
         return made
 
     return wrapper
-
-
-def _configure_passed(  # noqa: PLR0917 - LangChain's own parameters
-    kind: Any,
-    inheritable_callbacks: Any = None,
-    local_callbacks: Any = None,
-    _verbose: bool = False,  # noqa: FBT001, FBT002 - as above
-    inheritable_tags: list[str] | None = None,
-    local_tags: list[str] | None = None,
-    inheritable_metadata: dict[str, Any] | None = None,
-    local_metadata: dict[str, Any] | None = None,
-    **_for_tracers: Any,
-) -> Any:
-    """Create a callback manager as `configure` does, but only from what is passed."""
-    passed, above = _handlers(inheritable_callbacks), inheritable_callbacks
-    is_manager = hasattr(above, "inheritable_handlers")
-    made = kind(handlers=[], parent_run_id=above.parent_run_id if is_manager else None)
-    # Assigned, not passed: libraries that trace everything add themselves to every manager that is created with handlers.
-    made.handlers = list(passed)
-    made.inheritable_handlers = list(above.inheritable_handlers if is_manager else passed)
-    for handler in _handlers(local_callbacks):
-        made.add_handler(handler, False)
-    if is_manager:
-        made.tags, made.inheritable_tags = [*above.tags], [*above.inheritable_tags]
-        made.metadata, made.inheritable_metadata = {**above.metadata}, {**above.inheritable_metadata}
-    made.add_tags(inheritable_tags or [])
-    made.add_tags(local_tags or [], False)
-    made.add_metadata({**(inheritable_metadata or {})})
-    made.add_metadata({**(local_metadata or {})}, False)
-    return made
 
 
 def _handlers(callbacks: Any) -> list[Any]:

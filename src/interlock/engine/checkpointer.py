@@ -32,7 +32,6 @@ class SealedCheckpointer(BaseCheckpointSaver[Any]):
 
     @property
     def config_specs(self) -> list[Any]:
-        """The settings of a thread that LangGraph passes on."""
         return cast("list[Any]", self._inner.config_specs)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -62,7 +61,6 @@ class SealedCheckpointer(BaseCheckpointSaver[Any]):
         return await self._inner.aput(config, checkpoint, self.sealed(metadata), new_versions)
 
     def sealed(self, metadata: CheckpointMetadata) -> CheckpointMetadata:
-        """Return the metadata of a checkpoint with the fingerprint."""
         with_fingerprint: Any = {**metadata, _FINGERPRINT: self._fingerprint}
         return with_fingerprint
 

@@ -17,16 +17,12 @@ class DirectGraph:
         self._graph = graph
 
     async def run(self, given: Values, run_node: RunNode, persisted: Values | None = None) -> Values:
-        """Run the nodes from the entry to END and return the final state."""
         nodes, state = self._graph.nodes, self._graph.state
         values = state.initial(given, persisted)
         name: str | None = self._graph.entry
         with alone():
             while name is not None:
                 transition, update = await run_node(nodes[name], values)
-                if state.reduced:
-                    state.apply(values, update)
-                else:
-                    values.update(update)
+                state.apply(values, update)
                 name = transition.target
         return values

@@ -96,7 +96,7 @@ def _run_standalone(graph: Graph, node: Node, standalone: StandaloneRun, native:
                     step = await standalone(node, read, None, interrupts)
                 else:
                     async with callbacks:
-                        step = await standalone(node, read, callbacks.on_event, interrupts)
+                        step = await standalone(node, read, callbacks.queue, interrupts)
                 return to_command(_shown(step, native, callbacks))
         except PersonAwaited:
             # An adapter may wait for a person by means of its own.

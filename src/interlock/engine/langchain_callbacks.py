@@ -43,15 +43,19 @@ _FLUSH_SECONDS = 5.0
 class Callbacks:
     """Forwards the events of one node run. Leaving the context waits until the handlers have been called for all of them.
 
-    A separate task calls the handlers, so that a slow handler does not slow the node down.
+    A separate task calls the handlers, so that a slow handler does not slow the node down. Each event is handled by the method with
+    its name.
     """
 
     def __init__(self, callback_manager: AsyncCallbackManager) -> None:
-        self._calls = _Calls(callback_manager)
+        self._manager = callback_manager
         # Taken before LangChain's config is hidden from the node.
         self._context = contextvars.copy_context()
         self._events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
+        self._models: dict[str, _ModelRun] = {}
+        self._tools: dict[str, AsyncCallbackManagerForToolRun] = {}
+        self._streamed: list[_ModelRun] = []
 
     @classmethod
     def of(cls, config: RunnableConfig) -> Callbacks | None:
@@ -62,11 +66,11 @@ class Callbacks:
     @property
     def streamed(self) -> tuple[str, str] | None:
         """The id and the text of the first message that was streamed in this node."""
-        return next(((one.message, one.text) for one in self._calls.streamed if one.text), None)
+        return next(((one.message, one.text) for one in self._streamed if one.text), None)
 
-    def on_event(self, event: Mapping[str, Any]) -> None:
-        """Queue an event."""
-        if event["event"] not in _FORWARDED:
+    def queue(self, event: Mapping[str, Any]) -> None:
+        """Queue an event, if it is one that is forwarded."""
+        if not hasattr(self, event["event"]):
             return
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._forward(), context=self._context)
@@ -93,17 +97,7 @@ class Callbacks:
 
     async def _forward(self) -> None:
         while (event := await self._events.get()) is not None:
-            await getattr(self._calls, event["event"])(event)
-
-
-class _Calls:
-    """The calls inside a node run. Each event is handled by the method with its name."""
-
-    def __init__(self, callback_manager: AsyncCallbackManager) -> None:
-        self._manager = callback_manager
-        self._models: dict[str, _ModelRun] = {}
-        self.streamed: list[_ModelRun] = []
-        self._tools: dict[str, AsyncCallbackManagerForToolRun] = {}
+            await getattr(self, event["event"])(event)
 
     async def on_chat_model_start(self, event: Mapping[str, Any]) -> None:
         name, prompt = event["name"], _prompt(event["data"]["input"])
@@ -113,7 +107,7 @@ class _Calls:
             manager.add_tags([_NO_STREAM], inherit=False)
         runs = await manager.on_chat_model_start(_described(name), [prompt], name=name)
         self._models[event["run_id"]] = _ModelRun(runs[0])
-        self.streamed.append(self._models[event["run_id"]])
+        self._streamed.append(self._models[event["run_id"]])
 
     async def on_chat_model_stream(self, event: Mapping[str, Any]) -> None:
         await self._models[event["run_id"]].stream(event["data"]["chunk"])
@@ -144,9 +138,6 @@ class _Calls:
         manager = self._manager.copy()
         manager.add_metadata({"interlock_node": event["metadata"]["langgraph_node"]}, inherit=False)
         return manager
-
-
-_FORWARDED = frozenset(name for name in vars(_Calls) if name.startswith("on_"))
 
 
 class _ModelRun:

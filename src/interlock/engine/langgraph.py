@@ -50,7 +50,6 @@ class LangGraphGraph:
         self.compiled = builder.compile(name=graph.name).with_config(recursion_limit=graph.max_steps + 1)
 
     async def run(self, given: Values, run_node: RunNode, persisted: Values | None = None) -> Values:
-        """Run the nodes from the entry to END and return the final state."""
         state = self._graph.state
         values = state.initial(given, persisted)
         for name in state.reduced & values.keys():

@@ -12,6 +12,7 @@ StateUnstorable.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime as dt
 import decimal
@@ -22,20 +23,18 @@ import zlib
 import zoneinfo
 from collections.abc import Callable, Iterable
 from types import NoneType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import ormsgpack
 
 # LangGraph itself puts these into checkpoints.
-from langgraph.checkpoint.serde.types import (
-    _DeltaSnapshot as DeltaSnapshot,  # pyright: ignore[reportPrivateUsage] - it has no other name
-)
+from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot  # pyright: ignore[reportPrivateUsage] - it has no other name
 from langgraph.types import Interrupt, Overwrite, Send, TimeoutPolicy
 from pydantic import BaseModel, RootModel
 from pydantic_core import TzInfo
 
 from interlock.contract.schema import ValidationError, error_summary, exact_validator, try_validate
-from interlock.contract.type_hints import is_named_tuple
+from interlock.contract.type_hints import is_named_tuple, is_record
 from interlock.engine.messages import Shown
 from interlock.errors import InterlockError, StateIncompatible, StateUnstorable, StoreCorrupt
 
@@ -54,19 +53,20 @@ _CHECKSUM = 4
 _NATIVE = frozenset({NoneType, bool, float, str, bytes})
 _LEAST, _MOST = -(2**63), 2**64 - 1
 
-_ToParts: TypeAlias = Callable[[Any], Iterable[Any]]
-_FromParts: TypeAlias = Callable[[list[Any]], Any]
 _class: Callable[[Any], type[Any]] = type
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Kind:
     """A kind of value that msgpack does not have: how to split it into parts, and how to create it from them."""
 
-    def __init__(self, name: bytes, *, to_parts: _ToParts = lambda _: (), from_parts: _FromParts = lambda _: None) -> None:
-        self.name = name
-        self.extension = ormsgpack.Ext(_EXTENSION, name)
-        self.to_parts = to_parts
-        self.from_parts = from_parts
+    name: bytes
+    to_parts: Callable[[Any], Iterable[Any]] = list
+    from_parts: Callable[[list[Any]], Any] = list
+
+    @functools.cached_property
+    def extension(self) -> ormsgpack.Ext:
+        return ormsgpack.Ext(_EXTENSION, self.name)
 
 
 class ClosedSerializer:
@@ -79,20 +79,17 @@ class ClosedSerializer:
     def __init__(self, types: Iterable[type] = (), *, seal: str = "") -> None:
         """`seal` identifies the graph that values belong to. Values with another seal are StateIncompatible."""
         self._tag = f"{TAG}:{seal[:_SEAL]}" if seal else TAG
-        named: dict[str, type] = {}
-        twice: set[str] = set()
+        named: dict[str, set[type]] = collections.defaultdict(set)
         for kind in types:
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            if named.setdefault(name, kind) is not kind:
-                # A stored name could mean either, so neither can be stored.
-                twice.add(name)
-        closed = {name: kind for name, kind in named.items() if name not in twice}
+            named[f"{kind.__module__}.{kind.__qualname__}"].add(kind)
+        # A name that two classes have could mean either, so neither can be stored.
+        closed = {name: kinds.pop() for name, kinds in named.items() if len(kinds) == 1}
         self._enums = {name: kind for name, kind in closed.items() if issubclass(kind, enum.Enum)}
-        self._records = {name: _Record(kind) for name, kind in closed.items() if _has_fields(kind)}
+        records = {name: kind for name, kind in closed.items() if is_named_tuple(kind) or (is_record(kind) and not issubclass(kind, dict))}
+        self._records = {name: _Record(kind) for name, kind in records.items()}
         self._names = {kind: name for name, kind in closed.items() if name in self._enums or name in self._records}
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the tag and the bytes of a value."""
         try:
             packed = ormsgpack.packb(self._pack(_error_text(obj) if isinstance(obj, BaseException) else obj, DEEPEST))
         except InterlockError:
@@ -107,7 +104,6 @@ class ClosedSerializer:
         raise StateUnstorable(f"A value of class '{type(obj).__qualname__}' cannot be stored: {reason}.")
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value of a tag and bytes."""
         tag, stored = cast("tuple[object, object]", data)
         if tag != self._tag and isinstance(tag, str) and tag.partition(":")[0] == TAG:
             raise StateIncompatible("A checkpoint is of a graph with other contracts; it is left as it is.")
@@ -169,7 +165,7 @@ class ClosedSerializer:
             return value
         made = value[0] if kind is list and value and type(value[0]) is _Kind else None
         if made is _INT:
-            return _int(*value[1:])
+            return int.from_bytes(_exactly(bytes, _one(value[1:])), signed=True)
         if depth == 0:
             raise StoreCorrupt(f"A checkpoint holds more than {DEEPEST} containers inside one another; it is left as it is.")
         depth -= 1
@@ -240,10 +236,6 @@ class _Record:
         return exact_validator(self._kind)
 
 
-def _has_fields(kind: type[Any]) -> bool:
-    return dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel) or is_named_tuple(kind)
-
-
 def _error_text(error: BaseException) -> str:
     """Describe an exception. A lone surrogate is escaped, because msgpack cannot encode it."""
     try:
@@ -263,10 +255,6 @@ def _exactly(kind: type[Any], value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError(kind)
     return value
-
-
-def _int(value: bytes) -> int:
-    return int.from_bytes(_exactly(bytes, value), signed=True)
 
 
 def _ints(parts: list[Any], count: int) -> list[int]:
@@ -335,7 +323,7 @@ def _time_kind(name: bytes, kind: type[Any], *attributes: str) -> _Kind:
         values = dict(zip(attributes, _ints(parts[:count] if has_zone else parts, count), strict=True))
         return kind(**values, **({"tzinfo": _zone(parts[count:])} if has_zone else {}))
 
-    return _Kind(name, to_parts=to_parts, from_parts=from_parts)
+    return _Kind(name, to_parts, from_parts)
 
 
 def _interrupt(parts: list[Any]) -> Interrupt[Any]:
@@ -363,23 +351,21 @@ def _one(parts: list[Any]) -> Any:
 
 _INT, _ENUM, _RECORD = _Kind(b"int"), _Kind(b"enum"), _Kind(b"record")
 _BY_CLASS: dict[type, _Kind] = {
-    tuple: _Kind(b"tuple", to_parts=tuple, from_parts=tuple),
-    set: _Kind(b"set", to_parts=list, from_parts=lambda parts: _unique(set(parts), parts)),
-    frozenset: _Kind(b"frozenset", to_parts=list, from_parts=lambda parts: _unique(frozenset(parts), parts)),
-    dict: _Kind(b"dict", to_parts=lambda value: (part for item in value.items() for part in item), from_parts=_dict),
-    decimal.Decimal: _Kind(
-        b"decimal", to_parts=lambda value: [str(value)], from_parts=lambda parts: decimal.Decimal(_exactly(str, _one(parts)))
-    ),
-    uuid.UUID: _Kind(b"uuid", to_parts=lambda value: [value.bytes], from_parts=lambda parts: uuid.UUID(bytes=_exactly(bytes, _one(parts)))),
+    tuple: _Kind(b"tuple", tuple, tuple),
+    set: _Kind(b"set", list, lambda parts: _unique(set(parts), parts)),
+    frozenset: _Kind(b"frozenset", list, lambda parts: _unique(frozenset(parts), parts)),
+    dict: _Kind(b"dict", lambda value: (part for item in value.items() for part in item), _dict),
+    decimal.Decimal: _Kind(b"decimal", lambda value: [str(value)], lambda parts: decimal.Decimal(_exactly(str, _one(parts)))),
+    uuid.UUID: _Kind(b"uuid", lambda value: [value.bytes], lambda parts: uuid.UUID(bytes=_exactly(bytes, _one(parts)))),
     dt.datetime: _time_kind(b"datetime", dt.datetime, "year", "month", "day", *_CLOCK, "fold"),
     dt.date: _time_kind(b"date", dt.date, "year", "month", "day"),
     dt.time: _time_kind(b"time", dt.time, *_CLOCK, "fold"),
     dt.timedelta: _time_kind(b"timedelta", dt.timedelta, "days", "seconds", "microseconds"),
-    Interrupt: _Kind(b"interrupt", to_parts=lambda value: [value.value, value.id, value.response_schema], from_parts=_interrupt),
-    Send: _Kind(b"send", to_parts=_send_parts, from_parts=_send),
-    Overwrite: _Kind(b"overwrite", to_parts=lambda value: [value.value], from_parts=lambda parts: Overwrite(_one(parts))),
+    Interrupt: _Kind(b"interrupt", lambda value: [value.value, value.id, value.response_schema], _interrupt),
+    Send: _Kind(b"send", _send_parts, _send),
+    Overwrite: _Kind(b"overwrite", lambda value: [value.value], lambda parts: Overwrite(_one(parts))),
     # It is restored as its records, which every channel accepts.
-    Shown: _Kind(b"shown", to_parts=lambda value: [value.records], from_parts=_one),
-    DeltaSnapshot: _Kind(b"snapshot", to_parts=lambda value: [value.value], from_parts=lambda parts: DeltaSnapshot(_one(parts))),
+    Shown: _Kind(b"shown", lambda value: [value.records], _one),
+    DeltaSnapshot: _Kind(b"snapshot", lambda value: [value.value], lambda parts: DeltaSnapshot(_one(parts))),
 }
 _BY_NAME = {kind.name: kind for kind in (_INT, _ENUM, _RECORD, *_BY_CLASS.values())}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from interlock.errors import ExtraMissing, InterlockError, StoreCorrupt, StoreUnavailable
+from interlock.errors import InterlockError
 from interlock.extras import require
 from interlock.providers.provider import Check, Context
 from interlock.secrets import without_password
@@ -23,18 +20,9 @@ if TYPE_CHECKING:
     from interlock.stores.session_state import CheckpointedSessions
     from interlock.stores.sessions import RedisSessions
 
-__all__ = [
-    "check_memory",
-    "check_session_state",
-    "check_sessions",
-    "open_memory",
-    "open_session_state",
-    "open_sessions",
-]
+__all__ = ["check_memory", "check_sessions", "open_memory", "open_session_state", "open_sessions"]
 
 Close = Callable[[], Awaitable[None]]
-
-_NO_SESSION = ".doctor"  # cannot be the name of a session, because it has a dot
 
 
 def open_sessions(context: Context) -> RedisSessions:
@@ -104,52 +92,3 @@ async def _check_store(what: str, place: SecretStr | Path, find: Callable[[], An
     except InterlockError as error:
         return Check(what=what, state="broken", found=f"{where}: {error.message}", fix=fix)
     return Check(what=what, state="ok", found=f"{where} answers", fix=fix)
-
-
-async def check_session_state(settings: Settings) -> Check:
-    """Look for the sessions of agents whose fields outlive a turn. Neither a file nor a table is made or changed."""
-    url = _clear(settings.checkpoint_url)
-    shown = str(settings.folder / "sessions.sqlite") if url is None else without_password(url)
-    fix = "INTERLOCK_CHECKPOINT_URL=postgresql://... or firestore:PROJECT" if url is None else ""
-    try:
-        found = await _find_session_state(settings, url)
-    except ExtraMissing as error:
-        return Check(what="checkpoints", state="off", found="not installed", fix=error.command)
-    except InterlockError as error:
-        return Check(what="checkpoints", state="broken", found=f"{shown}: {error.message}", fix=fix)
-    return Check(what="checkpoints", state="ok", found=f"{shown} {found}", fix=fix)
-
-
-async def _find_session_state(settings: Settings, url: str | None) -> str:
-    """Say what is at the URL, or raise what a turn would raise."""
-    store, close = open_session_state(settings, None, "")
-    try:
-        if url == "memory:":
-            return "(gone when the command ends)"
-        if url is None or url.startswith("sqlite:"):
-            return _sessions_in(settings.folder / "sessions.sqlite" if url is None else url.removeprefix("sqlite:"))
-        if url.startswith("firestore:"):
-            await store.load(_NO_SESSION)
-        else:
-            async with store.exclusive(_NO_SESSION):  # asks the server for a lock, and makes no table
-                pass
-    finally:
-        await close()
-    return "answers"
-
-
-def _sessions_in(place: Path | str) -> str:
-    """Count the sessions in a file without writing: a connection that may write leaves files beside it."""
-    path = Path(place).expanduser()
-    if not path.exists():
-        return "(made when it is needed)"
-    if not path.is_file() or not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StoreUnavailable("it cannot be written.")
-    how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
-            is_ours = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'checkpoints'").fetchone()[0]
-            count = connection.execute("SELECT count(DISTINCT thread_id) FROM checkpoints").fetchone()[0] if is_ours else 0
-    except sqlite3.Error as error:
-        raise StoreCorrupt(f"it is damaged or holds no checkpoints ({type(error).__name__}).") from error
-    return f"has {count} session{'' if count == 1 else 's'}"

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from interlock.contract.schema import ValidationError
 from interlock.errors import CapabilityTimeout, InterlockError, JournalFailed, ModelTimeout
-from interlock.runtime.deadlines import CallDeadline, ChunkDeadline, CloseStream, Deadline
 from interlock.runtime.events import Run
 from interlock.runtime.journal import CommitPending, JournalCalls, JournalSlot
 from interlock.runtime.layers import CheckOpen, EmitEvents, Layer, SecretArguments, SecretResults, ValidateResult, raise_alone
-from interlock.runtime.limits import CallUsage, CountUsage, ModelCallLimit
+from interlock.runtime.limits import CallDeadline, CallUsage, CloseStream, CountUsage, Deadline, ModelCallLimit
 from interlock.runtime.rate_limits import CallRate
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ LAYERS: tuple[Layer, ...] = (
     ValidateResult(),
     CloseStream(),
     CallDeadline(),
-    ChunkDeadline(),
 )
 """From the node to the target. A call starts in this order; its chunks, its end and its errors come back in the reverse order.
 
@@ -139,7 +137,8 @@ class Call:
         """Make a call that returns one value."""
         node = self.node
         self.task = task = asyncio.current_task()
-        other = None if task is node.task else node.enter(task)
+        if task is not node.task:
+            node.tasks.add(task)
         try:
             await self.open()
             chunk = self.pass_on(await self.source)
@@ -149,8 +148,7 @@ class Call:
         else:
             return chunk
         finally:
-            if other is not None:
-                node.leave(other)
+            node.tasks.discard(task)
 
     async def open(self) -> None:
         """Start the call in every layer, until one of them answers it; otherwise make it."""
@@ -247,7 +245,8 @@ class Stream:
         if self._is_over:
             raise StopAsyncIteration
         call.task = task = asyncio.current_task()
-        other = None if task is node.task else node.enter(task)
+        if task is not node.task:
+            node.tasks.add(task)
         try:
             if call.source is None:
                 await call.open()
@@ -269,8 +268,7 @@ class Stream:
         else:
             return chunk
         finally:
-            if other is not None:
-                node.leave(other)
+            node.tasks.discard(task)
 
     async def aclose(self) -> None:
         """Stop reading."""

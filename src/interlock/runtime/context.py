@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from interlock.errors import ContractViolation, JournalFailed
-from interlock.runtime.deadlines import Deadlines
 from interlock.runtime.events import Run
 from interlock.runtime.journal import Journal
 from interlock.runtime.layers import is_cancelled
@@ -37,7 +36,6 @@ class TurnContext:
     turn: str
     features: TurnFeatures
     budget: Budget
-    deadlines: Deadlines
     redactor: Redactor
     journal: Journal | None = None
     rate_limits: RateLimits | None = None
@@ -62,7 +60,7 @@ class _Closable(Protocol):
 class NodeContext:
     """One run of a node. While it is open, the node may use what it was granted. Used as a context manager around the node."""
 
-    __slots__ = ("_streams", "_tasks", "is_cancelled", "is_open", "node", "run", "task", "turn")
+    __slots__ = ("is_cancelled", "is_open", "node", "run", "streams", "task", "tasks", "turn")
 
     def __init__(self, node: str, *, run: Run | None, turn: TurnContext) -> None:
         self.node = node
@@ -71,8 +69,10 @@ class NodeContext:
         self.is_open = True
         self.is_cancelled = False
         self.task = asyncio.current_task()
-        self._streams: list[_Closable] = []
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.streams: list[_Closable] = []
+        """The streams that the node has opened, to be closed with it."""
+        self.tasks: set[asyncio.Task[Any] | None] = set()
+        """The tasks other than the node's own that are making a call."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,7 +81,7 @@ class NodeContext:
         """End the calls of the node. Raise the failure of the journal, whatever the node returned or raised."""
         self.is_cancelled = self.is_cancelled or isinstance(error, asyncio.CancelledError)
         self.is_open = False
-        if self._streams or self._tasks:
+        if self.streams or self.tasks:
             await self._close()
         journal = self.turn.journal
         if journal is None or (self.is_cancelled and is_cancelled()):
@@ -97,26 +97,13 @@ class NodeContext:
         """Raise the error of a call that is made after the node has ended."""
         raise ContractViolation(f"'{method}' was called after node '{self.node}' had ended.")
 
-    def enter(self, task: Any) -> Any:
-        """Note a call that is made in a task other than the node's own; return that task."""
-        self._tasks.add(task)
-        return task
-
-    def leave(self, task: Any) -> None:
-        """Note that the call has ended."""
-        self._tasks.discard(task)
-
-    def add_stream(self, stream: _Closable) -> None:
-        """Note a stream, to be closed with the node if it was not closed before."""
-        self._streams.append(stream)
-
     async def _close(self) -> None:
         """Cancel the calls that the node's tasks are still making, and close its streams."""
-        tasks = [task for task in self._tasks if not task.done()]
+        tasks = [task for task in self.tasks if task is not None and not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for stream in self._streams:
+        for stream in self.streams:
             try:
                 await stream.aclose()
             except JournalFailed:

@@ -7,17 +7,14 @@ Run ids follow from the turn's id, so a turn that is replayed or resumed emits t
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import TypedDict
 
 from interlock.capabilities.model import Chunk, join_chunks
-from interlock.capabilities.tools import ToolRequest
-from interlock.contract.schema import Write, json_writer
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
 __all__ = ["Event", "EventEmitter", "Listener", "Observer", "Run", "hide"]
@@ -35,32 +32,13 @@ class Event(TypedDict):
     data: dict[str, Any]
 
 
-_WRITE_CHUNK = json_writer(Chunk)
-
 Listener: TypeAlias = Callable[[Event], None]
 
 
 class Observer(Protocol):
     """An observer inside the runtime, such as tracing. It also gets the events of capability calls that a listener does not get."""
 
-    def on_event(self, event: Event) -> None:
-        """Handle an event."""
-        ...
-
-
-class EventNames(NamedTuple):
-    """The names of the events that one kind of run emits."""
-
-    start: str
-    stream: str
-    end: str
-    error: str
-
-
-@functools.cache
-def event_names(kind: str) -> EventNames:
-    """Return the names of the events of a kind of run: for `tool` they are `on_tool_start` and so on."""
-    return EventNames(*(f"on_{kind}_{moment}" for moment in EventNames._fields))
+    def on_event(self, event: Event) -> None: ...
 
 
 def hide(values: Mapping[str, Any], secret: frozenset[str]) -> Mapping[str, Any]:
@@ -80,55 +58,42 @@ class Run:
         self, events: EventEmitter, kind: str, name: str, parents: list[str], metadata: Mapping[str, Any], *, public: bool = True
     ) -> None:
         self.events = events
-        self._events_of = event_names(kind)
+        self._redactor = events.redactor
+        self._kind = kind
         self._name = name
         self._metadata = metadata
         self._public = public
         self.parents = parents
         self.run_id = events.next_run_id(public=public)
 
-    def start(self, given: Any, write: Write | None = None) -> Run:
-        """Emit the start event with the input."""
+    def start(self, given: Any, *, tool: str | None = None) -> Run:
+        """Emit the start event with the input. The run of a tool is named for the tool instead of the capability."""
         self._started = True
-        self._emit(self._events_of.start, self._name, {"input": self.events.redactor.to_json(given, write)})
-        return self
-
-    def start_tool(self, request: ToolRequest) -> Run:
-        """Emit the start event of a tool call. The run is named for the tool instead of the capability."""
-        self._started = True
-        self._name = self.events.redactor.text(request.tool)
-        self._emit(self._events_of.start, self._name, {"tool": self._name, "input": self.events.redactor.to_json(request.args)})
+        data = {"input": self._redactor.to_json(given)}
+        if tool is not None:
+            self._name = self._redactor.text(tool)
+            data = {"tool": self._name, **data}
+        self._emit("start", data)
         return self
 
     def custom(self, name: str, data: Any) -> None:
         """Emit an event that a node has defined itself."""
-        redactor = self.events.redactor
-        self._emit("on_custom_event", redactor.text(name), redactor.to_json(data))
+        self._emit("", self._redactor.to_json(data), custom=self._redactor.text(name))
 
     def stream(self, chunk: Any) -> None:
         """Emit a chunk. Text that could be the start of a secret is held back until the next chunk."""
+        self._text = stream = self._text or StreamRedactor(self._redactor)
         if isinstance(chunk, str):
-            self.stream_text(chunk)
-            return
+            chunk = Chunk(text=chunk)
         if not isinstance(chunk, Chunk):
-            self._hid |= self._stream_redactor.hides(chunk)
-            self._emit_chunk(REDACTED if self._hid else chunk)
+            self._hid |= stream.hides(chunk)
+            self._emit("stream", {"chunk": self._redactor.to_json(REDACTED if self._hid else chunk)})
             return
-        shown = self._stream_redactor.feed(chunk.text)
-        if shown or chunk.calls or chunk.usage:
-            self._emit_chunk(dataclasses.replace(chunk, text=shown), _WRITE_CHUNK)
-
-    def stream_text(self, text: str, model: str = "") -> None:
-        """Emit a chunk that is only text, as nearly every chunk of a model is."""
-        shown = self._stream_redactor.feed(text)
-        if shown:
-            name = model and self.events.redactor.text(model)
-            self._emit(self._events_of.stream, self._name, {"chunk": {"text": shown, "calls": [], "model": name, "usage": None}})
-
-    @functools.cached_property
-    def _stream_redactor(self) -> StreamRedactor:
-        self._text = StreamRedactor(self.events.redactor)
-        return self._text
+        shown = stream.feed(chunk.text)
+        if chunk.calls or chunk.usage:
+            self._emit("stream", {"chunk": self._redactor.to_json(dataclasses.replace(chunk, text=shown))})
+        elif shown:
+            self._emit_text(shown, chunk.model and self._redactor.text(chunk.model))
 
     def end_stream(self, chunks: Sequence[Any]) -> None:
         """Emit the end event with the chunks put together."""
@@ -139,24 +104,21 @@ class Run:
         else:
             self.end(REDACTED if self._hid else chunks)
 
-    def end(self, result: Any, write: Write | None = None) -> None:
-        """Emit the end event with the result."""
-        if self._text is not None:
-            self._flush()
-        self.end_redacted(self.events.redactor.to_json(result, write))
+    def end(self, result: Any) -> None:
+        self._flush()
+        self.end_redacted(self._redactor.to_json(result))
 
     def end_redacted(self, result: Any) -> None:
         """Emit the end event with a result that is JSON data and has been redacted."""
         self.has_ended = True
-        self._emit(self._events_of.end, self._name, {"output": result})
+        self._emit("end", {"output": result})
 
     def error(self, code: str, message: str) -> None:
-        """Emit the error event."""
         if not self._started:
             self.start({})
         self._flush()
         self.has_ended = True
-        self._emit(self._events_of.error, self._name, {"error": {"code": code, "message": self.events.redactor.text(message)}})
+        self._emit("error", {"error": {"code": code, "message": self._redactor.text(message)}})
 
     def cancel(self) -> None:
         """Emit the error event of a run that was cancelled."""
@@ -173,17 +135,19 @@ class Run:
         return Run(self.events, "chain", name, [*self.parents, self.run_id], metadata)
 
     def _flush(self) -> None:
+        """Emit the text that was held back."""
         rest = self._text.flush() if self._text is not None and not self._hid else ""
         if rest:
-            self._emit_chunk(Chunk(text=rest), _WRITE_CHUNK)
+            self._emit_text(rest, "")
 
-    def _emit_chunk(self, chunk: Any, write: Write | None = None) -> None:
-        self._emit(self._events_of.stream, self._name, {"chunk": self.events.redactor.to_json(chunk, write)})
+    def _emit_text(self, text: str, model: str) -> None:
+        """Emit a chunk that is only text, as nearly every chunk of a model is."""
+        self._emit("stream", {"chunk": {"text": text, "calls": [], "model": model, "usage": None}})
 
-    def _emit(self, kind: str, name: str, data: dict[str, Any]) -> None:
+    def _emit(self, moment: str, data: dict[str, Any], *, custom: str | None = None) -> None:
         event: Event = {
-            "event": kind,
-            "name": name,
+            "event": f"on_{self._kind}_{moment}" if custom is None else "on_custom_event",
+            "name": self._name if custom is None else custom,
             "run_id": self.run_id,
             "parent_ids": [*self.parents],
             "tags": [],

@@ -16,7 +16,7 @@ from interlock.contract.type_hints import stable_repr
 from interlock.errors import ReplayDiverged
 from interlock.runtime.call import Call, Stream, Target
 from interlock.runtime.context import NodeContext
-from interlock.runtime.targets import AdapterTarget, Composed, ComposedTarget, GraphTarget, ReadySubgraph, parts_of
+from interlock.runtime.targets import AdapterTarget, Composed, GraphTarget, ReadySubgraph, parts_of
 
 __all__ = ["Gate"]
 
@@ -42,7 +42,7 @@ def _target(capability: type, name: str, adapter: object | None) -> Target:
     if isinstance(adapter, Composed):
         function = getattr(adapter.adapter, name)
         proxies = {parameter: _proxy_class(part, adapter.parts[part]) for parameter, part in parts_of(function).items()}
-        return ComposedTarget(capability, name, function, proxies)
+        return AdapterTarget(capability, name, function, proxies)
     return AdapterTarget(capability, name, _refuse if adapter is None else getattr(adapter, name))
 
 
@@ -52,7 +52,7 @@ def _proxy_method(target: Target) -> Callable[..., Any]:
 
     def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         opened = Stream(Call(target, self._node, args, kwargs))
-        self._node.add_stream(opened)
+        self._node.streams.append(opened)
         return opened
 
     return stream if target.method.is_stream else call

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import override
 
-from interlock.capabilities.model import Chunk
 from interlock.errors import InterlockError, JournalFailed
 from interlock.runtime.redaction.encodings import text_content
 
@@ -100,10 +99,7 @@ class EmitEvents(Layer):
             call.chunks.append(chunk)
             method = call.target.method
             if method.is_stream and not method.returns_secret:
-                if chunk.__class__ is Chunk and not chunk.calls and chunk.usage is None:
-                    call.run.stream_text(chunk.text, chunk.model)
-                else:
-                    call.run.stream(chunk)
+                call.run.stream(chunk)
         return chunk
 
     @override

@@ -64,7 +64,7 @@ class GraphRun:
             if state_fields.secret:
                 self.add_secrets({read.field.name: value for read, value in zip(node.reads, arguments, strict=True) if not read.presence})
             if run is not None:
-                run.start(self._read(node, arguments), node.write_reads)
+                run.start(self._read(node, arguments))
             if node.grants:
                 async with NodeContext(where, run=run, turn=turn) as context:
                     outcome = await node.run(*arguments, **self._gate.open(node, context))
@@ -78,7 +78,7 @@ class GraphRun:
             self.add_secrets(update)
         self.updates.append(deep_copy(update) if reduced and not reduced.isdisjoint(update) else update)
         if run is not None:
-            run.end(hide(update, state_fields.secret), step[0].write)
+            run.end(hide(update, state_fields.secret))
         return step
 
     def _read(self, node: Node, arguments: Sequence[Any]) -> dict[str, Any]:
@@ -87,8 +87,8 @@ class GraphRun:
         if not secret:
             return dict(zip(node.read_names, arguments, strict=True))
         return {
-            str(read): REDACTED if read.field.name in secret and not read.presence else value
-            for read, value in zip(node.reads, arguments, strict=True)
+            name: REDACTED if read.field.name in secret and not read.presence else value
+            for name, read, value in zip(node.read_names, node.reads, arguments, strict=True)
         }
 
     def add_secrets(self, written: Values) -> None:

@@ -18,7 +18,6 @@ class EventLog:
     """Logs every node and every capability call at level `debug`."""
 
     def on_event(self, event: Event) -> None:
-        """Log an event."""
         # Only the data of an error event has a known shape: a node's own event may have any keys.
         is_error = event["event"].endswith("_error")
         error: dict[str, Any] = event["data"]["error"] if is_error else {}

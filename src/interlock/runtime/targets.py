@@ -6,15 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from pydantic import PydanticSchemaGenerationError, PydanticUserError
-
-from interlock.capabilities.capability import asks_model, effect_of, event_kind, is_capability, is_stream, takes_no_time
+from interlock.capabilities.capability import is_capability, is_stream, marks_of
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract import Graph
 from interlock.contract.labels import is_secret
-from interlock.contract.schema import Codec, ValidationError, Write, error_summary, json_writer, strict_validator, try_validate
+from interlock.contract.schema import Codec, ValidationError, error_summary, strict_validator, try_validate
 from interlock.contract.state import Values
 from interlock.contract.type_hints import class_parameter, is_generic, resolve_hints, substitute_type, unwrap_annotated
 from interlock.engine import Compiled
@@ -37,19 +35,9 @@ from interlock.runtime.redaction import REDACTED
 if TYPE_CHECKING:
     from interlock.runtime.gate import Gate
 
-__all__ = [
-    "CALL_EXTRAS",
-    "AdapterTarget",
-    "Composed",
-    "ComposedTarget",
-    "GraphTarget",
-    "Method",
-    "ReadySubgraph",
-    "Subgraph",
-    "declared_method",
-    "parts_of",
-]
+__all__ = ["CALL_EXTRAS", "AdapterTarget", "Composed", "GraphTarget", "Method", "ReadySubgraph", "Subgraph", "declared_method", "parts_of"]
 
+T = TypeVar("T")
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
@@ -127,29 +115,24 @@ class Method:
         self.name = name
         self.label = f"{self.capability}.{name}"
         self.is_stream = is_stream(declared)
-        self.asks_model = asks_model(capability, name)
-        self.is_instant = takes_no_time(capability, name)
-        self.event = event_kind(capability, name)
-        self.only_asks = effect_of(capability, name) == "asks"
+        marks = marks_of(declared)
+        self.asks_model = marks.asks_model
+        self.is_instant = marks.instant
+        self.event = marks.event
+        self.only_asks = marks.effect == "asks"
         self.returns_secret = is_secret(returned)
         self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
-        self.parameter_count = len(parameters)
-        self._signature = inspect.signature(declared)
+        signature = inspect.signature(declared)
+        self.signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        """The parameters of a call, without `self`."""
         self._hint, _ = unwrap_annotated(get_args(returned)[0] if self.is_stream else returned)
         self._result_class_parameter = class_parameter(parameters) if is_generic(self._hint) else None
         self._validate = None if self._result_class_parameter else strict_validator(self._hint)
-        self._validators: dict[Any, Callable[[Any], Any]] = {}
-        self._codecs: dict[Any, Codec[Any]] = {}
-        arguments = tuple[tuple(parameters.values())]
-        self._check_event = strict_validator(arguments) if self.event == "custom" else None
-        self.write_arguments = _writer(arguments) if parameters else None
-        self.write_result = None if self._result_class_parameter or self.is_stream or self.returns_secret else _writer(self._hint)
+        self._made: dict[Any, Any] = {}
+        self._check_event = strict_validator(tuple[tuple(parameters.values())]) if self.event == "custom" else None
 
     def arguments(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
-        """Return the arguments of a call by name."""
-        bound = self._signature.bind(None, *args, **kwargs).arguments
-        bound.pop(next(iter(bound)))
-        return bound
+        return self.signature.bind(*args, **kwargs).arguments
 
     def custom_event(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         """Return the name and the data of a custom event, by parameter. Raises ContractViolation for arguments of other types."""
@@ -164,27 +147,21 @@ class Method:
 
     def validator(self, args: Args, kwargs: Kwargs) -> Callable[[Any], Any]:
         """Return the function that validates a result of this call, or one chunk of it."""
-        if self._validate is not None:
-            return self._validate
-        kind, hint = self._returned(args, kwargs)
-        if kind not in self._validators:
-            self._validators[kind] = strict_validator(hint)
-        return self._validators[kind]
+        return self._validate or self._for_result(strict_validator, args, kwargs)
 
     def codec(self, args: Args, kwargs: Kwargs) -> Codec[Any]:
         """Return the codec of this call's result, or of one chunk of it."""
-        kind, hint = self._returned(args, kwargs)
-        if kind not in self._codecs:
-            self._codecs[kind] = Codec(hint)
-        return self._codecs[kind]
+        return self._for_result(Codec[Any], args, kwargs)
 
-    def _returned(self, args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-        """Return the class that a generic call was given, None for another call, and the type of its result."""
-        parameter = self._result_class_parameter
-        if parameter is None:
-            return None, self._hint
-        kind = kwargs[parameter] if parameter in kwargs else self.arguments(args, kwargs)[parameter]
-        return kind, substitute_type(self._hint, kind)
+    def _for_result(self, make: Callable[[Any], T], args: Args, kwargs: Kwargs) -> T:
+        """Make something for the type of a call's result, once. A generic call is given the class that it returns."""
+        parameter, kind, hint = self._result_class_parameter, None, self._hint
+        if parameter is not None:
+            kind = kwargs[parameter] if parameter in kwargs else self.arguments(args, kwargs)[parameter]
+            hint = substitute_type(hint, kind)
+        if (make, kind) not in self._made:
+            self._made[make, kind] = make(hint)
+        return self._made[make, kind]
 
     def typed_error(self, error: BaseException) -> InterlockError:
         """Return the typed error for an exception that an adapter raised or that its result caused."""
@@ -205,25 +182,26 @@ def declared_method(capability: type, name: str) -> Method:
     return Method(capability, name)
 
 
-def _writer(hint: Any) -> Write | None:
-    """Return the function that writes values of a type as JSON; None for a type that pydantic has no schema for."""
-    try:
-        return json_writer(hint)
-    except (PydanticSchemaGenerationError, PydanticUserError):
-        return None
-
-
 class AdapterTarget(Target):
-    """A method of an adapter."""
+    """A method of an adapter.
 
-    def __init__(self, capability: type, name: str, function: Callable[..., Any]) -> None:
+    An adapter that is given capabilities of its own has `parts`: their proxies, by parameter. The calls that it makes are the journal
+    entries, not its own.
+    """
+
+    def __init__(
+        self, capability: type, name: str, function: Callable[..., Any], parts: Mapping[str, Callable[[NodeContext], object]] | None = None
+    ) -> None:
         super().__init__(declared_method(capability, name))
         self._function = function
-        parameters = inspect.signature(function).parameters
-        self._extras = tuple((extra, value) for extra, value in CALL_EXTRAS.items() if extra in parameters)
+        self.is_journaled = self.has_deadline = parts is None
+        if parts is None:
+            parameters = inspect.signature(function).parameters
+            self._extras = tuple((extra, value) for extra, value in CALL_EXTRAS.items() if extra in parameters)
+        else:
+            self._extras = tuple((parameter, functools.partial(_open_part, proxy)) for parameter, proxy in parts.items())
 
     def open(self, call: Call) -> Any:
-        """Call the adapter."""
         if not self._extras:
             return self._function(*call.args, **call.kwargs)
         return self._function(*call.args, **call.kwargs, **{name: value(call) for name, value in self._extras})
@@ -246,36 +224,19 @@ class AdapterTarget(Target):
         if method.event == "tool":
             request = next((value for value in (*args, *kwargs.values()) if isinstance(value, ToolRequest)), None)
             if request is not None:
-                return started.start_tool(request)
-        if len(args) == method.parameter_count:
-            return started.start(args, method.write_arguments)
+                return started.start(request.args, tool=request.tool)
         return started.start([*args, *kwargs.values()])
 
     def end_event(self, call: Call, run: Run) -> None:
-        """Emit the end event, with the result."""
         method, chunks = self.method, call.chunks or []
         if method.is_stream:
             run.end_stream([] if method.returns_secret else chunks)
         else:
-            run.end(REDACTED if method.returns_secret else chunks[0], method.write_result)
+            run.end(REDACTED if method.returns_secret else chunks[0])
 
 
-class ComposedTarget(AdapterTarget):
-    """A method of an adapter that is given capabilities of its own. The calls that it makes are the journal entries, not its own."""
-
-    is_journaled = False
-    has_deadline = False
-
-    def __init__(
-        self, capability: type, name: str, function: Callable[..., Any], proxies: Mapping[str, Callable[[NodeContext], object]]
-    ) -> None:
-        super().__init__(capability, name, function)
-        self._proxies = proxies
-
-    def open(self, call: Call) -> Any:
-        """Call the adapter with its parts."""
-        parts = {parameter: proxy(call.node) for parameter, proxy in self._proxies.items()}
-        return self._function(*call.args, **call.kwargs, **parts)
+def _open_part(proxy: Callable[[NodeContext], object], call: Call) -> object:
+    return proxy(call.node)
 
 
 class GraphTarget(Target):
@@ -289,8 +250,6 @@ class GraphTarget(Target):
         super().__init__(declared_method(capability, name))
         self._graph = graph = ready.subgraph.graph
         self._ready = ready
-        self._signature = inspect.signature(getattr(capability, name))
-        self._parameters = tuple(self._signature.parameters)[1:]
         self._metadata = {"graph": graph.name, "capability": self.method.label}
 
     async def open(self, call: Call) -> Any:
@@ -309,12 +268,11 @@ class GraphTarget(Target):
             raise Internal(f"The engine failed: {type(error).__name__}: {error}") from error
 
     def start_event(self, call: Call) -> Run | None:
-        """Emit the start event of the graph, with its input."""
         if call.node.run is None:  # pragma: no cover - a turn without a listener, and a method that is marked as a custom event
             return None
         call.prepared = given, _ = self._prepare(call)
         state = self._graph.state
-        return call.node.run.inner(self._graph.name, self._metadata).start(hide(given, state.secret), state.write)
+        return call.node.run.inner(self._graph.name, self._metadata).start(hide(given, state.secret))
 
     def _prepare(self, call: Call) -> tuple[Values, GraphRun]:
         """Return the input of the graph and a new run of it. Creating the run redacts which of the given values are secret."""
@@ -322,21 +280,15 @@ class GraphTarget(Target):
         return given, GraphRun(self._graph, self._ready.gate, call.node.turn, given, inside=call.node.node)
 
     def end_event(self, call: Call, run: Run) -> None:
-        """Emit the end event of the graph, with its result."""
         state = self._graph.state
         for result in call.chunks or ():
-            run.end(hide({self._graph.gives or "": result}, state.secret), state.write)
+            run.end(hide({self._graph.gives or "": result}, state.secret))
 
     def _given(self, args: Args, kwargs: Kwargs) -> Values:
-        """Return the input of the graph for these arguments."""
         try:
-            if len(args) == len(self._parameters) and not kwargs:
-                arguments = dict(zip(self._parameters, args, strict=True))
-            else:
-                bound = self._signature.bind(None, *args, **kwargs)
-                bound.apply_defaults()
-                arguments = dict(list(bound.arguments.items())[1:])
-            return self._graph.state.parse_input({**self._ready.subgraph.fixed, **arguments}, inside=True)
+            bound = self.method.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return self._graph.state.parse_input({**self._ready.subgraph.fixed, **bound.arguments}, inside=True)
         except InputError as error:
             wrong = error.message
         except TypeError as error:
@@ -345,7 +297,6 @@ class GraphTarget(Target):
         raise ContractViolation(f"'{self.method.label}' was called with something else. {wrong}")
 
     def _result(self, final: Values) -> Any:
-        """Return the result in a final state."""
         gives = self._graph.gives or ""
         result = final.get(gives)
         if result is not None:

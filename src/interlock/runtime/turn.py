@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, fields
@@ -19,17 +18,16 @@ from typing import Any, cast
 
 from interlock.capabilities.human import Question
 from interlock.contract import Graph
-from interlock.contract.schema import Write, record_writer, to_json
+from interlock.contract.schema import to_json
 from interlock.contract.state import Values
 from interlock.engine import Compiled
 from interlock.errors import ContractViolation, InterlockError, Internal, JournalFailed, PersonAwaited, TurnError
 from interlock.reply import Fault, Reply, Status
 from interlock.runtime.context import TurnContext, TurnFeatures
-from interlock.runtime.deadlines import Deadline, Deadlines
 from interlock.runtime.events import EventEmitter, Listener, Observer, Run, hide
 from interlock.runtime.gate import Gate
 from interlock.runtime.journal import Journal
-from interlock.runtime.limits import GRACE, Budget, Limits, TimeRanOut, TurnUsage
+from interlock.runtime.limits import GRACE, Budget, Deadline, Limits, TimeRanOut, TurnUsage
 from interlock.runtime.node_run import GraphRun
 from interlock.runtime.observe import LOGGER
 from interlock.runtime.rate_limits import RateLimits
@@ -132,7 +130,6 @@ class Turn:
             turn=request.turn,
             features=TurnFeatures(has_events, journal is not None, budget.has_time_limit, options.rate_limits is not None),
             budget=budget,
-            deadlines=Deadlines.of(loop),
             redactor=options.redactor.for_turn(_with_result(gate.names)),
             journal=journal,
             rate_limits=options.rate_limits,
@@ -156,7 +153,7 @@ class Turn:
         """Run the turn. It always ends in a result; only cancellation, and what a listener raised, is raised."""
         given, secret = self._request.given, self._graph.state.secret
         if self._run is not None:
-            self._run.start(hide(given, secret), self._graph.state.write)
+            self._run.start(hide(given, secret))
         try:
             result = await self._run_graph(compiled, given)
             if self._context.journal is not None:
@@ -167,7 +164,7 @@ class Turn:
             raise
         self._log(result)
         if self._run is not None:
-            self._run.end_redacted(result.readable(self._context.redactor.to_json(result.shown(), _result_writer(self._graph))))
+            self._run.end_redacted(result.readable(self._context.redactor.to_json(result.shown())))
         if self._events is not None and self._events.listener_error is not None:
             raise self._events.listener_error
         return result
@@ -182,7 +179,7 @@ class Turn:
         """Let the engine run the graph; return the result, however that ends."""
         # Calls and nodes end by themselves when the time is up; this deadline is for a node that waits for something else.
         budget = self._context.budget
-        budget.turn_deadline = deadline = self._context.deadlines.begin(budget.turn_until(), grace=GRACE)
+        budget.turn_deadline = deadline = Deadline(budget.until, grace=GRACE)
         try:
             if self._request.session_state is None:
                 result = self._ended(await compiled.run(given, self.graph_run.run_node, {}))
@@ -205,7 +202,7 @@ class Turn:
         except Exception as error:  # noqa: BLE001 - nothing untyped reaches a caller
             return self._failed(Internal(f"The engine failed: {type(error).__name__}: {error}"), given)
         finally:
-            self._context.deadlines.end(deadline)
+            deadline.end()
 
     async def _committed(self, result: TurnResult, journal: Journal) -> TurnResult:
         """Store the journal before the result is shown; return the result, or that of a turn whose journal cannot be stored."""
@@ -236,7 +233,7 @@ class Turn:
             self.graph_run.add_secrets(self._loaded)
             result = self._ended(await compiled.run(given, self.graph_run.run_node, self._loaded))
             # A save that has started is not interrupted.
-            context.deadlines.end(deadline)
+            deadline.end()
             if result.status != "error":
                 await session.save(result.state, context)
             return result
@@ -312,10 +309,3 @@ class Turn:
 @functools.cache
 def _with_result(names: frozenset[str]) -> frozenset[str]:
     return names | _RESULT_NAMES
-
-
-@functools.cache
-def _result_writer(graph: Graph) -> Write:
-    """Return the function that writes the results of a graph's turns for events."""
-    parts = {**typing.get_type_hints(TurnResult), "output": Any, "metadata": dict[str, Any], "state": graph.state.record}
-    return record_writer("Result", {name: parts[name] for name in RESULT_PARTS})

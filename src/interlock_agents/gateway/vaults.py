@@ -9,7 +9,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from interlock.errors import SecretUnavailable, SettingsInvalid
+from interlock.errors import SettingsInvalid
+from interlock_agents.gateway.errors import SecretUnavailable
 
 __all__ = ["SettingsVault"]
 

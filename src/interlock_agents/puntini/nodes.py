@@ -6,17 +6,11 @@ import re
 from pathlib import Path
 
 from interlock.capabilities import Clock, Human, Model, Timer, ToolRequest
-from interlock.errors import (
-    ApprovalNeeded,
-    BudgetExceeded,
-    CapabilityError,
-    MatchAmbiguous,
-    ModelError,
-    ToolInputInvalid,
-)
+from interlock.errors import BudgetExceeded, CapabilityError, ModelError, ToolInputInvalid
 from interlock_agents.prompts import Prompts, decide
 from interlock_agents.puntini.asking import UNCLEAR, Stopped, ask, is_abort, question_of, resumption
 from interlock_agents.puntini.commands import is_continue, is_same_goal, is_undo, undoing
+from interlock_agents.puntini.errors import ApprovalNeeded, MatchAmbiguous
 from interlock_agents.puntini.prompt_payloads import goal_payload, planning
 from interlock_agents.puntini.report import report
 from interlock_agents.puntini.spec import (

@@ -10,9 +10,10 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, JsonValue
 
 from interlock.capabilities import Message
-from interlock.errors import ModelOutputInvalid, NotInGraph
+from interlock.errors import ModelOutputInvalid
 from interlock.models.rules import Rules
 from interlock_agents.puntini.calls import Call
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graph_store import is_same
 from interlock_agents.puntini.reading import Reading, meant_node, read_goal
 from interlock_agents.puntini.sentences import is_question

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.errors import InputTooLarge, InterlockError, PathDenied, ToolUnavailable
+from interlock.errors import InputTooLarge, InterlockError, ToolUnavailable
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.files.paths import parts, shown
 from interlock_agents.gateway.files.resolvers import ENTER, ResolverName, resolver_named
 from interlock_agents.gateway.files.root import Root

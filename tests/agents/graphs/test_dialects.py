@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from interlock.errors import NotInGraph, QueryDenied, ToolInputInvalid
+from interlock.errors import QueryDenied, ToolInputInvalid
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graph_store import AddEdge, AddNode, Edge, GraphStore, Node, NodeRef
 from interlock_agents.puntini.graphs.cypher import FORBIDDEN, Dialect
 from interlock_agents.puntini.graphs.dialects import prepare

@@ -22,8 +22,6 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from interlock.errors import (
-    NodeHasEdges,
-    NotInGraph,
     QueryDenied,
     QueryTimeout,
     SessionBusy,
@@ -33,6 +31,7 @@ from interlock.errors import (
     StoreUnavailable,
     ToolInputInvalid,
 )
+from interlock_agents.puntini.errors import NodeHasEdges, NotInGraph
 from interlock_agents.puntini.graph_store import (
     AddEdge,
     AddNode,

@@ -16,8 +16,8 @@ from langgraph.types import Command
 
 from interlock.capabilities import ModelReply, ToolCall
 from interlock.capabilities.tools import ToolRequest, ToolResult
-from interlock.errors import PathDenied
 from interlock.testing import ScriptedModel
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.files.backend import ScopedBackend
 from interlock_agents.gateway.workers.deep import WRITING, DeepWorker
 from interlock_agents.gateway.workers.sealed import SealedScope

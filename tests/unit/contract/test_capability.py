@@ -7,7 +7,7 @@ import pytest
 
 from interlock import Capability
 from interlock.capabilities import Clock, Ids, Memory
-from interlock.capabilities.capability import emits, event_kind, is_capability, methods
+from interlock.capabilities.capability import emits, is_capability, marks_of, methods
 from interlock_agents.sam.capabilities import Images, ModelBackend, Transcriber
 
 
@@ -58,8 +58,8 @@ def test_the_public_methods_of_a_capability_are_its_own_and_those_it_inherits():
 
 
 def test_only_a_marked_method_appears_in_the_event_stream():
-    kinds: dict[str, Any] = {name: event_kind(Shelf, name) for name in methods(Shelf)}
+    kinds: dict[str, Any] = {name: marks_of(run).event for name, run in methods(Shelf).items()}
     assert kinds == {"find": None, "borrow": "tool"}
-    assert event_kind(Archive, "find") == "chat_model"
-    assert event_kind(Archive, "borrow") == "tool"
-    assert event_kind(ModelBackend, "generate") == "chat_model"
+    assert marks_of(Archive.find).event == "chat_model"
+    assert marks_of(Archive.borrow).event == "tool"
+    assert marks_of(ModelBackend.generate).event == "chat_model"

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Outcome, TurnResult, node
 from interlock import capabilities as library
-from interlock.capabilities.capability import asks, effect_of, emits, is_capability, keyed, methods
+from interlock.capabilities.capability import asks, emits, is_capability, keyed, marks_of, methods
 from interlock.engine.direct import DirectGraph
 from interlock.errors import StoreFull
 from interlock.reply import Reply
@@ -247,7 +247,7 @@ async def test_a_turn_whose_pending_entries_cannot_be_stored_fails(
 def test_what_a_call_does_outside_is_declared_by_its_capability():
     modules = (library, sam, analyst, file_tools, graph_store, tool_registry)
     found = {one for module in modules for one in vars(module).values() if is_capability(one)}
-    declared = {f"{one.__name__}.{name}": effect_of(one, name) for one in found for name in methods(one)}
+    declared = {f"{one.__name__}.{name}": marks_of(run).effect for one in found for name, run in methods(one).items()}
     assert {name for name, effect in declared.items() if effect == "keyed"} == {
         "GraphStore.apply",
         "Memory.remember",

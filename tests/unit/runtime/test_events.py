@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol, TypedDict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Present, Settings, node
 from interlock.agent import Agent
@@ -274,3 +275,30 @@ def test_a_chunk_of_which_all_could_be_the_start_of_a_secret_is_not_shown():
     assert events == []
     run.stream(Chunk(text="!"))
     assert [event["data"]["chunk"]["text"] for event in events] == ["sk-!"]
+
+
+class Picture(BaseModel):
+    pixels: bytes
+
+
+class Gallery(TypedDict, total=False):
+    title: str
+    picture: Picture
+
+
+class Hung(Outcome):
+    picture: Picture
+
+
+async def hang(title: str) -> Hung:
+    return Hung(picture=Picture(pixels=b"\xff"))
+
+
+async def test_a_model_with_bytes_that_are_no_text_is_shown_as_its_repr_and_everything_else_as_it_is(engine: EngineName):
+    gallery = Graph("gallery", state=Gallery, entry=hang, nodes=[node(hang, goes={Hung: END})], takes=["title"])
+    events: list[Event] = []
+    result = await Interlock(Settings(engine=engine)).run(gallery, "Blue", on_event=events.append)
+    assert result.state["picture"].pixels == b"\xff"
+    shown = events[-1]["data"]["output"]
+    assert (shown["status"], shown["state"]) == ("success", {"title": "Blue", "picture": repr(Picture(pixels=b"\xff"))})
+    assert result.to_json()["state"] == shown["state"]

@@ -9,7 +9,7 @@ from typing import Any
 import regex
 from pydantic_core import PydanticSerializationError, from_json
 
-from interlock.contract.schema import Write, regex_test, to_json, write_any
+from interlock.contract.schema import regex_test, to_json, write_json
 from interlock.runtime.redaction.encodings import encodings, text_content
 
 __all__ = ["REDACTED", "Redactor", "StreamRedactor"]
@@ -22,7 +22,7 @@ _ESCAPED = r"\\(?:[^A-Za-z0-9]|[nrt])"
 _CLASS = rf"\[\^?(?:(?!--|&&|~~|\|\|)[^\\\[\]]|{_ESCAPED})+\]"
 _SIMPLE = regex.compile(rf"(?:[^\\\[\]^$()]|\((?!\?)|\(\?:|\)|{_ESCAPED}|{_CLASS})*")
 
-_MAX_CACHED_LENGTH, _MAX_CACHED = 128, 2048  # texts without secrets that are remembered: their length, and how many
+_MAX_CACHED_LENGTH, _MAX_CACHED = 128, 2048  # final chunks that are remembered: their length, and how many
 _MAX_HELD = 64 * 1024  # characters of a stream that are held back because they could be the start of a secret
 _LOOK_BEHIND = 256  # characters before a chunk that a pattern with look-behind can see
 
@@ -33,8 +33,6 @@ Span = tuple[int, int]
 class Redactor:
     """Replaces secrets in text and JSON data. Secrets can be added while a turn runs."""
 
-    __slots__ = ("_clean", "_final", "_keys", "_may_match", "_pattern", "literals", "look_behind")
-
     def __init__(self, patterns: Sequence[str] = (), *, literals: Iterable[str] = (), keys: frozenset[str] = frozenset()) -> None:
         """Look for patterns and literals. `keys` are keys of JSON data that are never redacted, because the code defines them."""
         is_simple = all(_SIMPLE.fullmatch(pattern) for pattern in patterns)
@@ -42,7 +40,6 @@ class Redactor:
         self._pattern: Any = regex.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None
         self._may_match = _fast_test(patterns, is_simple=is_simple)
         self.literals: tuple[str, ...] = ()
-        self._clean: set[str] = set()
         self._final: set[str] = set()
         self.look_behind = _LOOK_BEHIND if patterns and not is_simple else 0
         self.add_secret(list(literals))
@@ -50,45 +47,26 @@ class Redactor:
     def for_turn(self, keys: frozenset[str] = frozenset()) -> Redactor:
         """Return a redactor that knows the same secrets. Secrets that are added to it are not added to this one."""
         copy = object.__new__(Redactor)
-        copy._pattern = self._pattern
-        copy._may_match = self._may_match
-        copy.literals = self.literals
-        copy.look_behind = self.look_behind
-        copy._keys = keys
-        # The caches are shared until a secret is added to one of the two.
-        copy._clean = self._clean
-        copy._final = self._final
+        # The cache is shared until a secret is added to one of the two.
+        copy.__dict__.update(self.__dict__, _keys=keys)
         return copy
 
     def add_secret(self, secret: Any) -> None:
         """Redact a value from now on, also where it is written inside JSON, a repr, base64 or a URL."""
-        self._add({literal for literal in encodings(secret) if literal not in REDACTED})
+        self.add_literals({literal for literal in encodings(secret) if literal not in REDACTED})
 
-    def add_secrets_of(self, other: Redactor) -> None:
-        """Redact everything that another redactor knows."""
-        self._add(set(other.literals))
-
-    def _add(self, literals: set[str]) -> None:
-        if not literals <= set(self.literals):
-            self.literals = (*self.literals, *(literals - set(self.literals)))
-            # Replace the caches instead of clearing them: a redactor that shares them does not know the new secret.
-            self._clean, self._final = set(), set()
-
-    @property
-    def longest_literal(self) -> int:
-        """The length of the longest known secret."""
-        return max(map(len, self.literals), default=0)
+    def add_literals(self, literals: Iterable[str]) -> None:
+        """Redact these texts from now on, such as those that another redactor knows."""
+        new = set(literals) - set(self.literals)
+        if new:
+            self.literals = (*self.literals, *new)
+            # Replace the cache instead of clearing it: a redactor that shares it does not know the new secret.
+            self._final = set()
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
-        if text in self._clean:
-            return text
         spans = self.spans(text)
-        if spans:
-            return _replace(text, spans)
-        if len(text) <= _MAX_CACHED_LENGTH:
-            _remember(self._clean, text)
-        return text
+        return _replace(text, spans) if spans else text
 
     def spans(self, text: str) -> list[Span]:
         """Return where the secrets in a text are. Spans may overlap."""
@@ -97,23 +75,14 @@ class Redactor:
             spans += [match.span() for match in self._pattern.finditer(text) if match.end() > match.start()]
         return spans
 
-    def to_json(self, value: Any, write: Write | None = None) -> Any:
-        """Convert a value to JSON data without secrets. `write` is the serializer of its declared type.
+    def to_json(self, value: Any) -> Any:
+        """Convert a value to JSON data without secrets.
 
-        Nearly every value is clean, so the fast paths come first: a flat record of short texts is looked up in the cache; any
-        other value is searched once as serialized JSON. JSON without escapes contains every text of the value literally.
+        Nearly every value is clean, so it is first searched as a whole, as serialized JSON: JSON without escapes contains every text
+        of the value literally.
         """
-        if write is not None and value.__class__ is dict:
-            clean = self._clean
-            for item in value.values():
-                if item is None or item is True or item is False:
-                    continue
-                if item.__class__ is not str or (item not in clean and (len(item) > _MAX_CACHED_LENGTH or self.text(item) != item)):
-                    break
-            else:
-                return {**value}
         try:
-            written = (write or write_any)(value)
+            written = write_json(value)
             data = from_json(written)
         except (PydanticSerializationError, ValueError):
             # The value has a lone surrogate, or is nested too deep.
@@ -138,10 +107,10 @@ class Redactor:
         """Return JSON data without secrets, also in its keys. Lists and mappings are changed in place."""
         kind = value.__class__
         if kind is str:
-            return value if value in self._clean else self.text(value)
+            return self.text(value)
         if kind is dict:
             for key in list(value):
-                shown = key if key in self._keys or key in self._clean else self.text(key)
+                shown = key if key in self._keys else self.text(key)
                 item = self.data(value[key])
                 if shown != key:
                     del value[key]
@@ -164,7 +133,9 @@ class Redactor:
             return True
         is_final = len(chunk) <= _MAX_CACHED_LENGTH and not (spans := self.spans(chunk)) and self.safe_length(chunk, spans) == len(chunk)
         if is_final:
-            _remember(self._final, chunk)
+            if len(self._final) >= _MAX_CACHED:
+                self._final.clear()
+            self._final.add(chunk)
         return is_final
 
     def safe_length(self, text: str, spans: list[Span]) -> int:
@@ -204,7 +175,7 @@ class StreamRedactor:
         whole = self._before + self._held
         spans = redactor.spans(whole)
         position = max(redactor.safe_length(whole, spans), len(self._before))
-        if len(whole) - position > max(_MAX_HELD, redactor.longest_literal):
+        if len(whole) - position > max([_MAX_HELD, *map(len, redactor.literals)]):
             # All of it may be one secret, and where that secret ends cannot be known. Show nothing more of this stream.
             self._is_closed = True
             return self._show(whole, spans, position) + REDACTED
@@ -244,12 +215,6 @@ def _fast_test(patterns: Sequence[str], *, is_simple: bool) -> Callable[[str | b
     if matches is None:
         return lambda _: True
     return lambda text: matches(text) or (isinstance(text, str) and not text.isascii() and _SURROGATE.search(text) is not None)
-
-
-def _remember(cache: set[str], text: str) -> None:
-    if len(cache) >= _MAX_CACHED:
-        cache.clear()
-    cache.add(text)
 
 
 def _occurrences(text: str, literal: str) -> Iterable[Span]:

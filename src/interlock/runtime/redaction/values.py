@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import operator
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -17,8 +18,7 @@ from interlock.secrets import fields_of
 __all__ = ["ValueRedactor"]
 
 _MAX_DEPTH = 200  # what is nested deeper, or contains itself, is replaced
-_ORDERED = (list, tuple, deque)
-_UNORDERED = (set, frozenset)
+_COLLECTIONS = (list, tuple, deque, set, frozenset)
 
 
 class ValueRedactor:
@@ -45,7 +45,7 @@ class ValueRedactor:
             return
         fields = fields_of(value)
         if fields is None:
-            for part in cast("Iterable[Any]", value) if isinstance(value, (*_ORDERED, *_UNORDERED)) else ():
+            for part in cast("Iterable[Any]", value) if isinstance(value, _COLLECTIONS) else ():
                 self._add_secrets(part, depth + 1)
             return
         for name, part in fields.items():
@@ -67,10 +67,8 @@ class ValueRedactor:
             return value if all(self.redactor.text(text) == text for text in texts) else REDACTED
         if isinstance(value, Mapping):
             return self._mapping(cast("Mapping[Any, Any]", value), depth)
-        if isinstance(value, _ORDERED):
-            return self._sequence(cast("Any", value), depth)
-        if isinstance(value, _UNORDERED):
-            return self._set(cast("Any", value), depth)
+        if isinstance(value, _COLLECTIONS):
+            return self._collection(cast("Any", value), depth)
         if (fields := fields_of(value)) is not None:
             return self._record(value, fields, depth)
         text = str(value) if isinstance(value, str) else _repr(value)
@@ -88,16 +86,12 @@ class ValueRedactor:
         is_same = len(redacted) == len(value) and all(name in value and value[name] is part for name, part in redacted.items())
         return value if is_same else redacted
 
-    def _sequence(self, value: Any, depth: int) -> Any:
+    def _collection(self, value: Any, depth: int) -> Any:
         parts = [self._redact(part, depth + 1) for part in value]
-        if all(part is before for part, before in zip(parts, value, strict=True)):
+        if all(map(operator.is_, parts, value)):
             return value
         is_named_tuple = hasattr(value, "_fields")
         return type(value)(*parts) if is_named_tuple else type(value)(parts)
-
-    def _set(self, value: Any, depth: int) -> Any:
-        parts = {part: self._redact(part, depth + 1) for part in value}
-        return value if all(part is redacted for part, redacted in parts.items()) else type(value)(parts.values())
 
     def _record(self, value: Any, fields: Mapping[str, Any], depth: int) -> Any:
         changed = {name: redacted for name, part in fields.items() if (redacted := self._field(name, part, depth)) is not part}

@@ -7,7 +7,8 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from interlock.errors import PathDenied, StoreFull, ToolUnavailable
+from interlock.errors import StoreFull, ToolUnavailable
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.files.paths import shown
 
 __all__ = ["translated_errors"]

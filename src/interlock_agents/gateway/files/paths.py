@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.errors import PathDenied
+from interlock_agents.gateway.errors import PathDenied
 
 __all__ = ["can_be_asked_for", "parts", "shown"]
 

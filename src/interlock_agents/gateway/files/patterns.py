@@ -9,7 +9,8 @@ from typing import Any, cast
 import regex
 from wcmatch import glob as wcmatch_glob
 
-from interlock.errors import InputTooLarge, PathDenied, ToolInputInvalid, ToolTimeout
+from interlock.errors import InputTooLarge, ToolInputInvalid, ToolTimeout
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.files.paths import shown
 
 __all__ = ["NamePattern"]

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.errors import InputTooLarge, PathDenied
+from interlock.errors import InputTooLarge
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.files.failures import translated_errors
 from interlock_agents.gateway.files.paths import can_be_asked_for, parts, shown
 from interlock_agents.gateway.files.resolvers import ENTER, LIST, ResolverName, resolver_named

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from interlock.errors import InputTooLarge, InterlockError, PathDenied
+from interlock.errors import InputTooLarge, InterlockError
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.files.paths import parts
 from interlock_agents.gateway.files.patterns import NamePattern
 from interlock_agents.gateway.files.scope import Entry, Scope

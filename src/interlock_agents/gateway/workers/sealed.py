@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.errors import PathDenied
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.files.paths import shown
 from interlock_agents.gateway.files.scope import Scope
 from interlock_agents.gateway.workers.tools import holding

@@ -13,7 +13,8 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from interlock.capabilities.tools import ToolRequest, ToolResult
-from interlock.errors import InputTooLarge, MediaUnsupported, PathDenied, ToolDenied, ToolError, ToolInputInvalid
+from interlock.errors import InputTooLarge, MediaUnsupported, ToolDenied, ToolError, ToolInputInvalid
+from interlock_agents.gateway.errors import PathDenied
 from interlock_agents.gateway.file_tools import FileTools
 
 __all__ = ["MARK", "Handler", "UpstreamTools", "granted", "holding", "one_by_one", "pass_the_gate"]

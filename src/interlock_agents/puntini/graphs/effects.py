@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from interlock.errors import NodeHasEdges, NotInGraph, ToolInputInvalid
+from interlock.errors import ToolInputInvalid
+from interlock_agents.puntini.errors import NodeHasEdges, NotInGraph
 from interlock_agents.puntini.graph_store import (
     AddEdge,
     AddNode,

@@ -17,8 +17,9 @@ from weakref import WeakValueDictionary
 
 from pydantic import JsonValue
 
-from interlock.errors import NotInGraph, StoreFull, StoreUnavailable
+from interlock.errors import StoreFull, StoreUnavailable
 from interlock.tools.threads import Threads
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graph_store import Change, Changed, Edge, Node, NodeRef, Rows, StoredGraph
 from interlock_agents.puntini.graphs.dialects import prepare
 from interlock_agents.puntini.graphs.effects import check_limit

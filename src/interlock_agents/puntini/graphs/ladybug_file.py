@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from interlock.errors import InterlockError, NotInGraph, QueryTimeout, SessionBusy, StoreCorrupt
+from interlock.errors import InterlockError, QueryTimeout, SessionBusy, StoreCorrupt
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graph_store import Change, Changed, Edge, EdgeRef, Node, NodeRef, Rows, grouped
 from interlock_agents.puntini.graphs.checksums import Checksums
 from interlock_agents.puntini.graphs.effects import Needed, effect_of, has, needed_for

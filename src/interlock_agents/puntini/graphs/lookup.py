@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from interlock.errors import MatchAmbiguous, NotInGraph
 from interlock.spelling import closest
+from interlock_agents.puntini.errors import MatchAmbiguous, NotInGraph
 from interlock_agents.puntini.graph_store import GraphStore, Node
 from interlock_agents.puntini.graphs import cypher
 from interlock_agents.puntini.graphs.conditions import is_equal

@@ -12,7 +12,6 @@ from typing import Any, cast
 from interlock.errors import (
     CapabilityError,
     InterlockError,
-    NotInGraph,
     QueryTimeout,
     SessionBusy,
     StoreCorrupt,
@@ -22,6 +21,7 @@ from interlock.errors import (
     ToolInputInvalid,
 )
 from interlock.processes.child import Child
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graphs.checksums import Checksums, DamagedFile, OpenElsewhere
 
 __all__ = ["LadybugProcess", "Result", "Statement", "open_elsewhere"]

@@ -12,8 +12,9 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Field, JsonValue
 
-from interlock.errors import NotInGraph, ToolInputInvalid
+from interlock.errors import ToolInputInvalid
 from interlock.spelling import closest
+from interlock_agents.puntini.errors import NotInGraph
 from interlock_agents.puntini.graph_store import Edge, GraphStore, Node, NodeRef
 from interlock_agents.puntini.graphs.conditions import (
     Arguments,

@@ -12,7 +12,8 @@ from pydantic import Field, JsonValue, ValidationError
 from interlock.capabilities import ToolRequest
 from interlock.capabilities.model import Tool
 from interlock.contract.schema import error_summary
-from interlock.errors import ApprovalNeeded, CapabilityError, MatchAmbiguous, NotInGraph, SessionBusy, StoreCorrupt, ToolInputInvalid
+from interlock.errors import CapabilityError, SessionBusy, StoreCorrupt, ToolInputInvalid
+from interlock_agents.puntini.errors import ApprovalNeeded, MatchAmbiguous, NotInGraph
 from interlock_agents.puntini.graph_store import (
     AddEdge,
     AddNode,

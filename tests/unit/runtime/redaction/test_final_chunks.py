@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,8 +14,6 @@ LITERAL = "open sesame"
 
 class Slow(Redactor):
     """Searches every chunk in full."""
-
-    __slots__ = ()
 
     def is_final(self, chunk: str) -> bool:
         return False
@@ -73,3 +73,17 @@ def test_a_redactor_that_shares_the_cache_does_not_know_the_secrets_of_another()
 def test_with_many_secrets_every_one_of_them_is_redacted():
     redactor = Redactor((), literals=[f"secret-{number:03}-value" for number in range(100)])
     assert "".join(streamed(redactor, ["my secret-0", "42-value!"])) == f"my {REDACTED}!"
+
+
+def test_the_cache_of_final_chunks_does_not_grow_with_what_is_said():
+    redactor = Redactor(PATTERNS)
+    words = [f"word {number}" for number in range(20_000)]
+    StreamRedactor(redactor).feed("hello")
+    tracemalloc.start()
+    try:
+        assert [StreamRedactor(redactor).feed(word) for word in words] == words
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown < 1_000_000
+    assert StreamRedactor(redactor).feed(KEY + " ") == f"{REDACTED} "

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, InterlockError, Outcome, Secret, Settings, node
 from interlock.capabilities.capability import emits
-from interlock.contract.schema import json_writer, to_json
+from interlock.contract.schema import to_json
 from interlock.engine import EngineName
 from interlock.errors import ContractError, InputSchema
 from interlock.runtime.events import Event
@@ -746,4 +746,4 @@ def test_a_secret_that_is_added_in_one_turn_is_redacted_in_that_turn_only():
     knows.add_secret("hunter2")
     assert knows_not.text("hunter2") == "hunter2"
     assert knows.text("hunter2") == REDACTED
-    assert knows.to_json({"said": "hunter2"}, json_writer(dict[str, str])) == {"said": REDACTED}
+    assert knows.to_json({"said": "hunter2"}) == {"said": REDACTED}
