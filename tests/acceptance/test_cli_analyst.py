@@ -207,7 +207,7 @@ async def test_the_doctor_does_not_create_stores(tmp_path: Path):
     found = await look(tmp_path / "data")
     for what in ("checkpoints", "warehouse"):
         assert found[what].state == "ok"
-        assert "made when it is needed" in found[what].found
+        assert "created when it is needed" in found[what].found
         assert "INTERLOCK_" in found[what].fix
     assert not (tmp_path / "data").exists()
 

@@ -86,7 +86,7 @@ async def _check_store(what: str, place: SecretStr | Path, find: Callable[[], An
     where = str(place) if isinstance(place, Path) else without_password(_clear(place) or "")
     fix = elsewhere if isinstance(place, Path) else ""
     if isinstance(place, Path) and not place.exists():  # noqa: ASYNC240 - one look at a file
-        return Check(what=what, state="ok", found=f"{where} (made when it is needed)", fix=fix)
+        return Check(what=what, state="ok", found=f"{where} (created when it is needed)", fix=fix)
     try:
         await find().ping()
     except InterlockError as error:

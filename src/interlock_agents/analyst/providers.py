@@ -71,7 +71,7 @@ async def _check_warehouse(context: Context) -> Check:
     is_demo = name == "demo"
     where, fix = (f"demo data in {demo}", "INTERLOCK_WAREHOUSE=duckdb:PATH or bigquery:PROJECT.DATASET") if is_demo else (name, "")
     if is_demo and not demo.exists():
-        return Check(what="warehouse", state="ok", found=f"{where} (made when it is needed)", fix=fix)
+        return Check(what="warehouse", state="ok", found=f"{where} (created when it is needed)", fix=fix)
     try:
         await asyncio.to_thread(_read_tables, context, demo if is_demo else None)
     except StoreCorrupt as error:
