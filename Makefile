@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick coverage check fix docs site bench lock clean
+.PHONY: help setup run test quick coverage soak check fix docs site bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ COVERING := tests/unit/contract tests/unit/runtime tests/engine tests/conformanc
 coverage: $(INSTALLED) ## Find branches of contract/, engine/ and runtime/ that no test takes
 	@# What is tested on both engines is taken on one of them, and nothing depends on chance.
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov -m "not hypothesis" -k "not [langgraph" $(COVERING) $(ARGS)
+
+soak: $(INSTALLED) ## Kill and freeze processes for hours; a failure names its seed, INTERLOCK_SEED repeats it
+	@INTERLOCK_KILLS=$${INTERLOCK_KILLS:-5000} INTERLOCK_FREEZES=$${INTERLOCK_FREEZES:-300} INTERLOCK_TURNS=$${INTERLOCK_TURNS:-10000} \
+		$(BIN)/python -m pytest -s -q tests/faults --deselect tests/faults/test_simulator.py $(ARGS)
 
 check: $(INSTALLED) ## Lint, types, import direction, generated docs
 	@$(BIN)/ruff format --check .

@@ -20,9 +20,10 @@ from puntini import measure_puntini
 from rich.console import Console
 from rich.table import Table
 from sam import measure_sam
+from turns import measure_turns
 
 Measure = Callable[[], Awaitable[list[Figure]]]
-MEASURES: tuple[Measure, ...] = (measure_sam, measure_desk, measure_analyst, measure_gateway, measure_puntini)
+MEASURES: tuple[Measure, ...] = (measure_sam, measure_desk, measure_analyst, measure_gateway, measure_puntini, measure_turns)
 RESULTS = Path("build/bench.json")
 
 

@@ -16,6 +16,8 @@
         TurnCancelled            turn_cancelled
         TurnWaiting              turn_waiting
         NothingWaits             nothing_waits
+        TurnUnknown              turn_unknown
+        KeyReused                key_reused
         NameUnusable             name_unusable
         FolderUnusable           folder_unusable
       TurnError                while a turn runs; carries the turn and the node path
@@ -25,7 +27,9 @@
         StateIncompatible        state_incompatible
         StateUnstorable          state_unstorable
         ReplayDiverged           replay_diverged
+        EffectUnknown            effect_unknown
         PersonAwaited            person_awaited
+        TurnStopped              cancelled
         Fenced                   fenced
         Internal                 internal
         CapabilityError          capability_failed
@@ -177,6 +181,14 @@ class NothingWaits(InputError, code="nothing_waits"):
     """There is no turn waiting for an answer."""
 
 
+class TurnUnknown(InputError, code="turn_unknown"):
+    """No turn with that id is stored."""
+
+
+class KeyReused(InputError, code="key_reused"):
+    """The caller's key was used before, for a turn with another input."""
+
+
 class NameUnusable(InputError, code="name_unusable"):
     """The name cannot be used for an agent."""
 
@@ -229,6 +241,10 @@ class ReplayDiverged(TurnError, code="replay_diverged"):
     """A replayed turn made a call that differs from its record."""
 
 
+class EffectUnknown(TurnError, code="effect_unknown"):
+    """A worker died while it made a call that must not be repeated: whether the call had its effect is not known."""
+
+
 class PersonAwaited(TurnError, code="person_awaited"):
     """The turn is suspended until a person answers."""
 
@@ -246,6 +262,10 @@ class JournalFailed(BaseException):
     def __init__(self, reason: InterlockError) -> None:
         super().__init__(reason.message)
         self.reason = reason
+
+
+class TurnStopped(TurnError, code="cancelled"):
+    """The turn was cancelled by someone else than its caller, who waits for its result."""
 
 
 class Fenced(TurnError, code="fenced"):

@@ -24,6 +24,7 @@ __all__ = [
     "LIMITS",
     "PATTERNS",
     "AgentSettings",
+    "DispatcherName",
     "LogLevel",
     "Settings",
     "ToolServer",
@@ -38,6 +39,8 @@ LIMITS = ("max_steps", "max_turn_seconds", "max_call_seconds", "max_model_calls"
 """The budgets of a turn."""
 
 LogLevel = Literal["off", "debug", "info", "warning", "error"]
+
+DispatcherName = Literal["embedded", "temporal"]
 
 PATTERNS = (
     r"sk-[A-Za-z0-9_-]{16,}",
@@ -180,6 +183,19 @@ class Settings(_FromSources):
     checkpoint_url: Annotated[
         SecretUrl | None,
         Field(description="where fields are kept that outlive a turn: `memory:`, `sqlite:PATH`, `postgresql://...` or `firestore:PROJECT`"),
+    ] = None
+    turn_url: Annotated[
+        SecretUrl | None,
+        Field(description="where turns are kept: `memory:`, `sqlite:PATH` or `postgresql://...`; a SQLite file where it is not set"),
+    ] = None
+    dispatcher: Annotated[
+        DispatcherName, Field(description="who takes accepted turns: `embedded`, the processes that share the turn store, or `temporal`")
+    ] = "embedded"
+    temporal_url: Annotated[
+        str | None, Field(description="for `temporal`: the server, as `host:port`; from Temporal's own configuration where it is not set")
+    ] = None
+    temporal_namespace: Annotated[
+        str | None, Field(description="for `temporal`: the namespace; from Temporal's own configuration where it is not set")
     ] = None
     tool_retries: Annotated[int, Field(ge=0, description="how often a tool is tried again that cannot be reached for the moment")] = 2
     tool_functions: Annotated[dict[str, str], Field(description="tools of your own: names, each with its `MODULE:FUNCTION`")] = {}

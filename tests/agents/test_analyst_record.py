@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -232,16 +229,3 @@ CRASH = """
 
     asyncio.run(main())
 """
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-async def test_another_process_resumes_a_turn_that_died_while_saving(engine: EngineName, tmp_path: Path, moment: str):
-    await take(engine, tmp_path, "One.", talk(), "First.")
-    command = [sys.executable, "-c", textwrap.dedent(CRASH), engine, str(tmp_path), moment, json.dumps([talk(), "Second."])]
-    died = subprocess.run(command, check=False, capture_output=True, timeout=60)  # noqa: ASYNC221 - nothing else runs
-    assert died.returncode == 9, died.stderr
-    assert len(await versions(tmp_path)) == (1 if moment == "before" else 2)
-    result = await resumed(OTHER[engine], tmp_path, tmp_path / "record")
-    assert (result.error, said(result)) == (None, ["One.", "First.", "Two.", "Second."])
-    assert len(await versions(tmp_path)) == 2
-    assert said(await take(engine, tmp_path, "Three.", talk(), "Third."))[:4] == said(result)

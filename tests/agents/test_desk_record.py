@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any, Self
 
@@ -231,19 +228,6 @@ CRASH = """
 
     asyncio.run(main())
 """
-
-
-async def test_another_process_resumes_a_turn_that_died_after_the_save(own_store: Store, engine: EngineName):
-    replies = [plan(missing=["quantity"], next_question="How many?"), said("How many?", memory_update="Likes oak.")]
-    command = [sys.executable, "-c", textwrap.dedent(CRASH), engine, str(own_store.folder), f"unix://{own_store.address}"]
-    died = subprocess.run([*command, json.dumps(replies)], check=False, capture_output=True, timeout=60)  # noqa: ASYNC221 - nothing else runs
-    assert died.returncode == 9, died.stderr
-    saved = own_store.raw("crash")
-    assert saved is not None
-    result, made, model = await gone_on(own_store, OTHER[engine], own_store.folder / "record")
-    assert (result.output, made, model.messages) == ("How many?", ["remember"], [])
-    assert own_store.raw("crash") == saved
-    assert list(own_store.remembered().values()) == ["Likes oak."]
 
 
 async def test_events_are_replayed(store: Store, engine: EngineName, tmp_path: Path):

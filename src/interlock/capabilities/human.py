@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from interlock.capabilities.capability import Capability
+from interlock.capabilities.capability import Capability, keyed
 
 __all__ = ["Human", "Question"]
 
@@ -72,6 +72,7 @@ def _words(text: str) -> list[str]:
 class Human(Capability, Protocol):
     """Asks a person. The turn is suspended until the answer arrives."""
 
+    @keyed
     async def ask(self, question: Question) -> str | None:
         """Return the person's answer, or None if there is no person to ask.
 

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from interlock.cli import agents, chat, doctor, graph, new, replay, run, sessions, show, turns, verify
+from interlock.cli import agents, chat, doctor, graph, new, replay, run, sessions, show, turns, verify, worker
 from interlock.cli.plugins import PluginGroup
 from interlock.cli.screen import fail, print_error, print_line
 from interlock.errors import InterlockError
@@ -49,6 +49,7 @@ app.command(name="new")(new.new)
 app.command(name="show")(show.show)
 app.command(name="run")(run.run)
 app.command(name="chat")(chat.chat)
+app.command(name="worker")(worker.worker)
 app.add_typer(turns.turns, name="turns")
 app.add_typer(sessions.sessions, name="sessions")
 app.command(name="graph")(graph.graph)

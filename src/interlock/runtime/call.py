@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from interlock.contract.schema import ValidationError
 from interlock.errors import CapabilityTimeout, InterlockError, JournalFailed, ModelTimeout
 from interlock.runtime.events import Run
-from interlock.runtime.journal import CommitPending, JournalCalls, JournalSlot
+from interlock.runtime.journal import JournalSlot
+from interlock.runtime.journal_layers import CommitPending, JournalCalls
 from interlock.runtime.layers import CheckOpen, EmitEvents, Layer, SecretArguments, SecretResults, ValidateResult, raise_alone
 from interlock.runtime.limits import CallDeadline, CallUsage, CloseStream, CountUsage, Deadline, ModelCallLimit
 from interlock.runtime.rate_limits import CallRate

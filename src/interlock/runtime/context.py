@@ -86,7 +86,7 @@ class NodeContext:
         journal = self.turn.journal
         if journal is None or (self.is_cancelled and is_cancelled()):
             return
-        if self.run is not None:
+        if self.run is not None and not journal.shows_late:
             # The end event of the node shows what rests on its calls.
             with suppress(JournalFailed):
                 await journal.commit()

@@ -29,7 +29,18 @@ from interlock.runtime.limits import Limits, TimeRanOut
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.turn import TurnRequest, TurnResult
 
-__all__ = ["Footer", "Header", "MemoryJournal", "Record", "RecordFile", "StoredJournal", "check_path", "read_record"]
+__all__ = [
+    "Footer",
+    "Header",
+    "MemoryJournal",
+    "Record",
+    "RecordFile",
+    "StoredJournal",
+    "check_path",
+    "read_header",
+    "read_record",
+    "write_header",
+]
 
 VERSION = 1
 
@@ -132,6 +143,8 @@ _HEADER, _ENTRY, _FOOTER = TypeAdapter(Header), TypeAdapter(Entry), TypeAdapter(
 class RecordFile:
     """The journal store of one turn in a file. Used as a context manager, which closes the file."""
 
+    shows_late = False
+
     def __init__(self, path: Path, opened: int) -> None:
         self._path = path
         self._file = opened
@@ -141,7 +154,7 @@ class RecordFile:
         """Create the file of a new turn."""
         record = cls(path, _open(path, os.O_CREAT | os.O_EXCL))
         try:
-            record._write({"header": asdict(header)})
+            record.write_lines({"header": asdict(header)})
         except InterlockError:
             os.close(record._file)
             raise
@@ -167,13 +180,14 @@ class RecordFile:
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Write entries at once."""
-        self._write(*({"entry": vars(entry)} for entry in entries))
+        self.write_lines(*({"entry": vars(entry)} for entry in entries))
 
     async def end(self, footer: Mapping[str, Any]) -> None:
         """Write the footer."""
-        self._write({"footer": footer})
+        self.write_lines({"footer": footer})
 
-    def _write(self, *lines: Mapping[str, Any]) -> None:
+    def write_lines(self, *lines: Mapping[str, Any]) -> None:
+        """Write lines of JSON."""
         written = b"".join(map(_line, lines))
         try:
             while written:
@@ -193,6 +207,8 @@ class StoredJournal:
 
 class MemoryJournal:
     """Keeps journals in memory, for tests. Several workers share one `turns`."""
+
+    shows_late = False
 
     def __init__(self, turns: dict[str, StoredJournal] | None = None) -> None:
         self.turns = {} if turns is None else turns
@@ -258,10 +274,39 @@ def _typed(error: OSError, path: Path) -> InterlockError:
     return kind(f"The record '{path}' cannot be written: {error.strerror}.")
 
 
+def write_header(header: Header) -> bytes:
+    """Return a header as JSON."""
+    return _line(asdict(header)).rstrip()
+
+
+def read_header(written: bytes) -> Header:
+    """Return the header that was written as JSON. Raises RecordInvalid where it is damaged."""
+    try:
+        return _HEADER.validate_json(written)
+    except ValidationError as error:
+        raise RecordInvalid(f"A stored turn has a header that cannot be read: {error_summary(error)}.") from error
+
+
 def check_path(path: Path) -> None:
     """Raise RecordInvalid for a path that is not a Path."""
     if not isinstance(path, Path):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
         raise RecordInvalid(f"A record is named by a 'Path', not by a '{type(path).__name__}'.")
+
+
+def check_new_record(path: Path) -> None:
+    """Raise RecordInvalid where a record cannot be created under this path, because it exists."""
+    if path.exists():
+        raise RecordInvalid(f"'{path}' exists already, and a record is never overwritten. Fix: name a new file.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StoreUnavailable(f"The record '{path}' cannot be written: its folder does not exist or is not writable.")
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a whole record to a new file."""
+    with RecordFile.create(path, record.header) as file:
+        file.write_lines(*({"entry": vars(entry)} for entry in record.entries))
+        if record.footer is not None:
+            file.write_lines({"footer": vars(record.footer)})
 
 
 def read_record(path: Path) -> Record:

@@ -67,21 +67,27 @@ def _target(name: str) -> _SessionTarget:
 
 
 class SessionState:
-    """The session state of one turn: `fields` are persisted. Without a store it has only what the turn's journal has."""
+    """The session state of one turn: `fields` are persisted. Without a store it has only what the turn's journal has.
 
-    def __init__(self, graph: Graph, fields: Sequence[str], store: Sessions | None, *, session: str, turn: str) -> None:
+    A turn that has a lease needs no lock of the session: the turn store runs the turns of a session one after the other.
+    """
+
+    def __init__(
+        self, graph: Graph, fields: Sequence[str], store: Sessions | None, *, session: str, turn: str, has_lease: bool = False
+    ) -> None:
         self._state = graph.state
         self._fields = fields
         self._store = store
         self._session = session
         self._turn = turn
+        self._has_lease = has_lease
         self._version: str | None = None
 
     @asynccontextmanager
     async def exclusive(self, turn: TurnContext) -> AsyncGenerator[None]:
         """Hold the session's lock."""
         async with AsyncExitStack() as held:
-            if self._store is not None:
+            if self._store is not None and not self._has_lease:
                 try:
                     await held.enter_async_context(self._store.exclusive(self._session))
                 except InterlockError as error:

@@ -119,7 +119,7 @@ class Method:
         self.asks_model = marks.asks_model
         self.is_instant = marks.instant
         self.event = marks.event
-        self.only_asks = marks.effect == "asks"
+        self.effect = marks.effect
         self.returns_secret = is_secret(returned)
         self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
         signature = inspect.signature(declared)

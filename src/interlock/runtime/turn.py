@@ -105,6 +105,7 @@ class TurnRequest:
     turn: str
     given: Values
     reply: Callable[[Mapping[str, Any]], Reply]
+    principal: str | None = None
     in_session: bool = False
     """Whether turns of the same session run one after the other."""
     pauses: bool = False
@@ -206,7 +207,7 @@ class Turn:
 
     async def _committed(self, result: TurnResult, journal: Journal) -> TurnResult:
         """Store the journal before the result is shown; return the result, or that of a turn whose journal cannot be stored."""
-        if journal.failure is None:
+        if journal.failure is None and not journal.shows_late:
             try:
                 await journal.commit()
             except JournalFailed as failed:

@@ -561,7 +561,7 @@ async def _say_number(number: float) -> Done:
 
 def test_a_disk_without_room_is_store_full_and_nothing_else():
     with pytest.raises(StoreFull), RecordFile(Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)) as recorder:
-        recorder._write({"header": {"a": 1}})  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        recorder.write_lines({"header": {"a": 1}})
 
 
 @contextmanager
