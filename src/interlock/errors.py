@@ -16,6 +16,8 @@
         TurnCancelled            turn_cancelled
         TurnWaiting              turn_waiting
         NothingWaits             nothing_waits
+        TurnUnknown              turn_unknown
+        KeyReused                key_reused
         NameUnusable             name_unusable
         FolderUnusable           folder_unusable
       TurnError                while a turn runs; carries the turn and the node path
@@ -175,6 +177,14 @@ class TurnWaiting(InputError, code="turn_waiting"):
 
 class NothingWaits(InputError, code="nothing_waits"):
     """There is no turn waiting for an answer."""
+
+
+class TurnUnknown(InputError, code="turn_unknown"):
+    """No turn with that id is stored."""
+
+
+class KeyReused(InputError, code="key_reused"):
+    """The caller's key was used before, for a turn with another input."""
 
 
 class NameUnusable(InputError, code="name_unusable"):

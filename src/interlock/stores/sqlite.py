@@ -39,6 +39,7 @@ __all__ = [
     "check_writable",
     "create",
     "file_identity",
+    "log_ahead",
     "store_error",
 ]
 
@@ -155,7 +156,7 @@ class SqliteFile:
         check_writable(self._path)
         self._writes = file_identity(self._path)
         self._writer = sqlite3.connect(self._path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False)
-        _log_ahead(self._writer, time.monotonic() + self._timeout_s)
+        log_ahead(self._writer, time.monotonic() + self._timeout_s)
         if self._writer.execute(_TABLE).fetchone() is None:
             _set_up(self._writer)
         return self._writer
@@ -207,7 +208,7 @@ def check_writable(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
-def _log_ahead(connection: sqlite3.Connection, deadline: float) -> None:
+def log_ahead(connection: sqlite3.Connection, deadline: float) -> None:
     """Switch to write-ahead logging, so that readers and a writer do not block each other. SQLite's timeout does not apply here."""
     while True:
         try:

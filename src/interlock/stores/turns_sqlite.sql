@@ -1,0 +1,84 @@
+-- The tables of the turn store. Rows refer to each other by number, so that the indexes stay small.
+
+CREATE TABLE sessions (
+    number        INTEGER PRIMARY KEY,
+    tenant        TEXT NOT NULL,
+    agent         TEXT NOT NULL,
+    session       TEXT NOT NULL,
+    last_position INTEGER NOT NULL,
+    state         BLOB,
+    state_by      TEXT,
+    fingerprint   TEXT,
+    UNIQUE (tenant, agent, session)
+) STRICT;
+
+CREATE TABLE turns (
+    number           INTEGER PRIMARY KEY AUTOINCREMENT,
+    turn             TEXT NOT NULL UNIQUE,
+    place            INTEGER NOT NULL REFERENCES sessions (number),
+    position         INTEGER NOT NULL,
+    tenant           TEXT NOT NULL,
+    role             TEXT,
+    key              TEXT,
+    digest           TEXT NOT NULL,
+    principal        TEXT,
+    fingerprint      TEXT NOT NULL,
+    build            TEXT NOT NULL,
+    is_exclusive     INTEGER NOT NULL,
+    policy           TEXT NOT NULL,
+    due              REAL,
+    deadline         REAL,
+    status           TEXT NOT NULL,
+    created          REAL NOT NULL,
+    startable        REAL NOT NULL,  -- when it may start: the later of `created` and `due`
+    epoch            INTEGER NOT NULL DEFAULT 0,
+    attempts         INTEGER NOT NULL DEFAULT 0,
+    owner            TEXT,
+    lease_until      REAL,
+    is_cancel_wanted INTEGER NOT NULL DEFAULT 0,
+    is_hidden        INTEGER NOT NULL DEFAULT 0,
+    is_packed        INTEGER NOT NULL DEFAULT 0,
+    answer           BLOB,
+    started          REAL,
+    ended            REAL,
+    result           BLOB,
+    code             TEXT,
+    UNIQUE (place, position)
+) STRICT;
+
+CREATE UNIQUE INDEX turns_key ON turns (tenant, key) WHERE key IS NOT NULL;
+CREATE INDEX turns_ready ON turns (startable, number) WHERE status = 'ready';
+CREATE INDEX turns_leased ON turns (lease_until) WHERE status = 'running';
+CREATE INDEX turns_open ON turns (place, position) WHERE status IN ('queued', 'ready', 'running', 'waiting');
+CREATE INDEX turns_ended ON turns (ended) WHERE ended IS NOT NULL;
+CREATE INDEX turns_unpacked ON turns (ended) WHERE ended IS NOT NULL AND is_packed = 0;
+
+-- Apart from `turns`, because SQLite writes a whole row again when a column of it changes.
+CREATE TABLE headers (
+    turn   INTEGER PRIMARY KEY REFERENCES turns (number),
+    header BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE journal (
+    turn  INTEGER NOT NULL REFERENCES turns (number),
+    seq   INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    entry BLOB NOT NULL,
+    PRIMARY KEY (turn, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE events (
+    turn  INTEGER NOT NULL REFERENCES turns (number),
+    seq   INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    at    REAL NOT NULL,
+    line  BLOB NOT NULL,
+    PRIMARY KEY (turn, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Journal and events of turns that have ended, compressed.
+CREATE TABLE packed (
+    turn    INTEGER PRIMARY KEY REFERENCES turns (number),
+    journal BLOB NOT NULL,
+    events  BLOB NOT NULL
+) STRICT;
