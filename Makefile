@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick coverage check fix docs site bench lock clean
+.PHONY: help setup run studio test quick coverage soak dojo mutants bodies check fix docs site bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ $(INSTALLED): $(READY) pyproject.toml
 run: $(INSTALLED) ## Run the tour: example turns of each agent
 	@$(BIN)/interlock tour
 
+studio: $(INSTALLED) ## Serve the agents with demo sessions, and a page to watch them: http://127.0.0.1:8123
+	@$(BIN)/interlock serve --demo
+
 test: $(INSTALLED) ## Run every test
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
@@ -41,11 +44,27 @@ QUICK := tests/unit tests/conformance
 quick: $(INSTALLED) ## Run the fast tests: about a minute
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not hypothesis" $(QUICK) $(ARGS)
 
-COVERING := tests/unit/contract tests/unit/runtime tests/engine tests/conformance/test_document_parser.py tests/conformance/test_document_changes.py
+COVERING := tests/unit/contract tests/unit/runtime tests/unit/dispatch tests/unit/verification/test_proofs.py tests/engine tests/stores/test_turns.py \
+	tests/conformance/test_document_parser.py tests/conformance/test_document_changes.py
 
 coverage: $(INSTALLED) ## Find branches of contract/, engine/ and runtime/ that no test takes
 	@# What is tested on both engines is taken on one of them, and nothing depends on chance.
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov -m "not hypothesis" -k "not [langgraph" $(COVERING) $(ARGS)
+
+SOAK := INTERLOCK_KILLS=$${INTERLOCK_KILLS:-5000} INTERLOCK_FREEZES=$${INTERLOCK_FREEZES:-300} INTERLOCK_TURNS=$${INTERLOCK_TURNS:-10000} \
+	INTERLOCK_SCHEDULES=$${INTERLOCK_SCHEDULES:-10000000} INTERLOCK_BAD_REQUESTS=$${INTERLOCK_BAD_REQUESTS:-50000}
+
+soak: $(INSTALLED) ## Kill, freeze and search for hours; a failure names its seed, INTERLOCK_SEED repeats it
+	@$(SOAK) $(BIN)/python -m pytest -s -q --timeout 0 tests/faults tests/server/test_many_bad_requests.py $(ARGS)
+
+dojo: $(INSTALLED) ## Run all 949 attacks of AgentDojo, with policies and without: up to half an hour
+	@INTERLOCK_DOJO_SHARE=1 $(BIN)/python -m pytest -s -q --timeout 0 -p no:xdist tests/interop/test_agentdojo.py $(ARGS)
+
+mutants: $(INSTALLED) ## Change the five agents in 450 places, and list what no proof, example or certificate finds: an hour
+	@INTERLOCK_MUTANTS=$${INTERLOCK_MUTANTS:-110} $(BIN)/python -m pytest -s -q --timeout 0 -p no:xdist tests/mutants $(ARGS)
+
+bodies: $(INSTALLED) ## Generate 50,000 bodies of nodes, and run those that the prover calls independent: an hour
+	@INTERLOCK_TEST_BODIES=50000 $(BIN)/python -m pytest -q --timeout 0 -p no:xdist tests/unit/verification/test_generated_bodies.py $(ARGS)
 
 check: $(INSTALLED) ## Lint, types, import direction, generated docs
 	@$(BIN)/ruff format --check .
@@ -70,9 +89,12 @@ site: $(INSTALLED) ## Build the docs as a website into build/site
 bench: $(INSTALLED) ## Measure; a table here, JSON in build/bench.json
 	@$(BIN)/python benchmarks/run.py
 
-lock: $(INSTALLED) ## Compile requirements.txt anew from pyproject.toml
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--all-extras --group dev pyproject.toml --output-file requirements.txt
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+IMAGE := $(addprefix --extra ,agents jwt mcp openai opentelemetry postgres server)
+
+lock: $(INSTALLED) ## Compile requirements.txt anew from pyproject.toml, and from that what the image has
+	@$(BIN)/$(COMPILE) --all-extras --group dev pyproject.toml --output-file requirements.txt
+	@$(BIN)/$(COMPILE) --constraint requirements.txt $(IMAGE) pyproject.toml deploy/build.in --output-file deploy/requirements.txt
 
 clean: ## Remove what was built
 	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -32,7 +32,7 @@ PIECES = tuple(Chunk(text=f" word{number}") for number in range(TOKENS))
 
 
 class InstantModel(StubModel):
-    """Plans what it is made with, and answers with pieces that are there at once."""
+    """Plans what it was created with, and answers with chunks that are ready at once."""
 
     def __init__(self, pieces: Sequence[Chunk], calls: Sequence[dict[str, Any]] = ()) -> None:
         self._pieces = pieces
@@ -63,7 +63,7 @@ async def measure_analyst() -> list[Figure]:
 
 
 class Looking:
-    """Somebody who looks at every event."""
+    """Receive every event."""
 
     def __init__(self) -> None:
         self.seen = 0

@@ -12,7 +12,7 @@ __all__ = ["compared", "measure_comparison", "noticed"]
 
 
 def measure_comparison() -> dict[str, Any]:
-    """Measure everybody who can be measured here."""
+    """Measure each subject that can be measured here."""
     return measure()
 
 

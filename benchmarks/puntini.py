@@ -78,7 +78,7 @@ class Bare:
             self._run(text, {name: key if value == SAMPLE else value for name, value in values.items()})
 
     def add_in_a_transaction(self, key: str) -> None:
-        """Make them as one would by hand, where nobody knows that nobody else writes."""
+        """Create them as one would by hand, without knowing that there is no other writer."""
         self._run("BEGIN TRANSACTION", {})
         self.add(key)
         self._run("COMMIT", {})

@@ -20,9 +20,19 @@ from puntini import measure_puntini
 from rich.console import Console
 from rich.table import Table
 from sam import measure_sam
+from server import measure_server
+from turns import measure_turns
 
 Measure = Callable[[], Awaitable[list[Figure]]]
-MEASURES: tuple[Measure, ...] = (measure_sam, measure_desk, measure_analyst, measure_gateway, measure_puntini)
+MEASURES: tuple[Measure, ...] = (
+    measure_sam,
+    measure_desk,
+    measure_analyst,
+    measure_gateway,
+    measure_puntini,
+    measure_turns,
+    measure_server,
+)
 RESULTS = Path("build/bench.json")
 
 

@@ -22,7 +22,7 @@ from interlock_agents.sam.capabilities import ModelBackend, ModelRequest, ModelR
 Turn = Callable[[str], Awaitable[object]]
 ROUNDS = 25
 OFF: dict[str, object] = {"redact": (), **dict.fromkeys(Limits.__dataclass_fields__)}
-"""No budgets, no deadlines, no redaction; and nobody listens."""
+"""No budgets, no deadlines, no redaction, and no listener."""
 
 
 class SlowModel:
@@ -45,7 +45,7 @@ def interlock_sam(engine: str, model: ModelBackend | None = None, settings: Mapp
 
 
 def watched_sam(engine: str) -> Turn:
-    """As turns are by default, with somebody who looks at every event."""
+    """As turns are by default, with a listener."""
     app = Interlock(Settings.model_validate({"engine": engine, "model": "stub"}))
     seen = 0
 

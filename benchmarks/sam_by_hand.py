@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypedDict
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
@@ -36,7 +38,7 @@ class State(Given, total=False):
     command: Any
 
 
-def by_hand_sam(model: ModelBackend) -> Callable[[str], Awaitable[Response]]:
+def by_hand_sam(model: ModelBackend, *, checkpointer: BaseCheckpointSaver[Any] | None = None) -> Callable[[str], Awaitable[Response]]:
     clock, ids, transcriber, images = SystemClock(), SystemIds(), NoTranscriber(), NoImages()
 
     async def router(state: State) -> Command[str]:
@@ -95,9 +97,10 @@ def by_hand_sam(model: ModelBackend) -> Callable[[str], Awaitable[Response]]:
     builder.add_node("error_router_node", route_error)
     builder.add_node("format_response_node", format_response)
     builder.add_edge(START, "router_node")
-    graph = builder.compile()
+    graph = builder.compile(checkpointer=checkpointer)
 
     async def turn(text: str) -> Response:
-        return (await graph.ainvoke({"raw_input": text, "input_type": None}))["response"]
+        config: RunnableConfig | None = {"configurable": {"thread_id": await ids.new()}} if checkpointer is not None else None
+        return (await graph.ainvoke({"raw_input": text, "input_type": None}, config))["response"]
 
     return turn

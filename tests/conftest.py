@@ -16,6 +16,19 @@ from tests.support.spans import Spans, spanned
 settings.register_profile("interlock", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("interlock")
 
+SHARED = frozenset({"acceptance", "faults", "interop", "docs"})
+SHARED_FILES = frozenset(
+    {"test_puntini_waiting", "test_puntini_record", "test_analyst_sessions", "test_desk_concurrency", "test_desk_talk"}
+)
+"""Where tests keep their turns in a file, as users do."""
+
+
+@pytest.fixture(autouse=True)
+def turns_in_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the turns of a test in memory, except where several applications or processes share them."""
+    if not SHARED.intersection(request.path.parts) and request.path.stem not in SHARED_FILES:
+        monkeypatch.setenv("INTERLOCK_TURN_URL", "memory:")
+
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> EngineName:

@@ -63,7 +63,7 @@ SUBJECTS = (
     Subject("burr", "burr", "from burr.core import ApplicationBuilder, GraphBuilder, State, action, when", "burr", "burr", "burr"),
 )
 BASE = "by_hand"
-"""Who everybody is compared with."""
+"""The subject that all others are compared with."""
 
 
 class Skipped(Exception):
@@ -129,7 +129,7 @@ class Worker:
 
 @contextlib.contextmanager
 def workers() -> Generator[tuple[list[Worker], dict[str, str]]]:
-    """Start a process for everybody who can be measured here, and say who cannot."""
+    """Start a process for each subject that can be measured here, and name those that cannot."""
     started: list[Worker] = []
     skipped: dict[str, str] = {}
     try:
@@ -162,7 +162,7 @@ def version_of(worker: Worker) -> str:
 
 
 def measure() -> dict[str, Any]:
-    """Measure everybody, once in every round, so that a slow moment hits all of them."""
+    """Measure each subject once in every round, so that a slow moment affects all of them."""
     with workers() as (running, skipped):
         turns: dict[str, list[dict[str, float]]] = {worker.subject.name: [] for worker in running}
         crowds: dict[str, list[dict[str, float]]] = {worker.subject.name: [] for worker in running}
@@ -231,7 +231,7 @@ def noticed(running: list[Worker]) -> dict[str, dict[str, dict[str, str]]]:
         if judged["no_mistake"]["caught"] != "no":
             raise RuntimeError(f"{worker.subject.title} does not run without a mistake: {judged['no_mistake']['said']}")
         if not checked < judged.keys() or "no_mistake" in checked:
-            raise RuntimeError(f"{worker.subject.title}: the type checker sees a mistake where there is none.")
+            raise RuntimeError(f"{worker.subject.title}: the type checker rejects the correct program.")
         title = worker.subject.title.partition(",")[0].removesuffix(" by hand")
         found[title] = {
             name: {**one, "type_checker": "yes" if name in checked else "no"} for name, one in judged.items() if name != "no_mistake"

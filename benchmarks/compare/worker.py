@@ -74,7 +74,7 @@ def judge(build: Callable[[], Callable[[], Awaitable[object]]]) -> dict[str, str
         return {"caught": "build", "said": said(error)}
     try:
         ended = asyncio.run(_wait(run()))
-    except Exception as error:  # noqa: BLE001 - likewise, while running
+    except Exception as error:  # noqa: BLE001 - the same, while running
         return {"caught": "run", "said": said(error)}
     return {"caught": "dropped" if ended == "dropped" else "no", "said": ""}
 

@@ -1,15 +1,18 @@
-"""Interlock: a runtime for LLM agents whose graphs keep their contracts.
+"""Interlock: a runtime for LLM agents. Each node declares what it may read, write and call, and Interlock enforces it.
 
-contract/       a node's signature is its contract; a Graph is rows that keep them, checked when it is built
-capabilities/   what a node can be granted
-engine/         who walks the rows: LangGraph, or a loop
-runtime/        one turn: the engine walks, the gate lets calls through, events tell of it
-stores/ models/ tools/ system.py   adapters: what implements capabilities
-app.py          Interlock: what a caller sees
-compiler.py     an agent and its providers become compiled graphs
-runner.py       a request becomes a turn: session, journal, recording
-providers/      how each adapter is made from settings
-cli/            the command line
+contract/       declarations: a node's signature is its contract; a Graph is checked when it is built
+capabilities/   Protocols of what a node can be granted
+engine/         run a graph node by node: LangGraph, or a loop
+runtime/        one turn: runs its nodes, passes their calls through the gate, keeps the journal, emits events
+stores/ models/ tools/ processes/ media/ system.py human.py   adapters, which implement capabilities
+providers/      create adapters from settings
+agent.py        the declaration of an agent
+compiler.py     turns an agent and its adapters into compiled graphs
+runner.py       runs a request as a turn, with its session and its record
+dispatch/       decides which process runs an accepted turn
+app.py          Interlock, the object that callers use
+verification/   proves what a graph guarantees, and compares it with its document
+server/         the HTTP server; cli/ the command line
 testing/        for your tests: a scripted model, a fixed clock
 """
 

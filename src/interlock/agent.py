@@ -19,7 +19,7 @@ from interlock.runtime.targets import Subgraph
 from interlock.settings import AgentSettings
 from interlock.verification.invariants import Invariant
 
-__all__ = ["Agent", "Export"]
+__all__ = ["Agent", "Export", "SessionCopy"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,18 @@ class Export:
 
     text: str
     what: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionCopy:
+    """A session that is to be continued under another name. Both are names under which an agent's own stores keep sessions."""
+
+    session: str
+    to: str
+    find: Callable[[type], Any]
+    """Returns the adapter of a capability."""
+    read: Mapping[str, Any]
+    """What the forked turn had read, as JSON data: the first result of each method, by `Capability.method`."""
 
 
 _FIELD_FIX = "name a field of the state."
@@ -93,6 +105,9 @@ class Agent:
         default_factory=dict[str, Callable[[Callable[[type], Any], str], Awaitable[JsonValue]]]
     )
     """What scenarios can expect in the agent's own stores, by name: functions of an adapter finder and the session."""
+
+    copy_session: Callable[[SessionCopy], Awaitable[None]] | None = None
+    """Copies what the agent keeps by session in its own stores to another session, for a turn that is forked there."""
 
     def __post_init__(self) -> None:
         problems = [

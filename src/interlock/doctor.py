@@ -24,7 +24,7 @@ from interlock.providers.provider import Check
 from interlock.providers.resolver import Providers
 from interlock.providers.stores import open_session_state
 from interlock.secrets import without_password
-from interlock.settings import Settings
+from interlock.settings import Settings, misspelt_variables
 from interlock.stores.session_files import read_threads
 
 __all__ = ["Check", "examine"]
@@ -81,6 +81,9 @@ def _check_engine(settings: Settings) -> Check:
 
 def _check_settings(settings: Settings) -> Check:
     file = "interlock.toml is read" if Path("interlock.toml").exists() else "no interlock.toml here"
+    misspelt = [f"{name} (did you mean {close}?)" for name, close in misspelt_variables()]
+    if misspelt:
+        return Check(what="settings", state="broken", found=f"without effect, because it is not a setting: {', '.join(misspelt)}")
     return Check(what="settings", state="ok", found=f"{file}; {_changed(settings) or 'all defaults'}")
 
 

@@ -20,6 +20,20 @@
         KeyReused                key_reused
         NameUnusable             name_unusable
         FolderUnusable           folder_unusable
+        KeyUnknown               key_unknown
+        ServerExposed            server_exposed
+        AddressTaken             address_taken
+        RequestError             request_invalid
+          NotAuthenticated         not_authenticated
+          NotAllowed               not_allowed
+          HostRefused              host_refused
+          OriginRefused            origin_refused
+          NotFound                 not_found
+          MethodRefused            method_refused
+          SessionUnknown           session_unknown
+          SessionExists            session_exists
+          TooManyRequests          too_many_requests
+          Overloaded               overloaded
       TurnError                while a turn runs; carries the turn and the node path
         ContractViolation        contract_violation
         BudgetExceeded           budget_exceeded
@@ -27,7 +41,10 @@
         StateIncompatible        state_incompatible
         StateUnstorable          state_unstorable
         ReplayDiverged           replay_diverged
+        EffectUnknown            effect_unknown
         PersonAwaited            person_awaited
+        VersionUnserved          version_unserved
+        TurnStopped              cancelled
         Fenced                   fenced
         Internal                 internal
         CapabilityError          capability_failed
@@ -49,6 +66,7 @@
           ToolError                tool_failed
             ToolDenied               tool_denied
             ToolInputInvalid         tool_input_invalid
+            UntrustedArgument        untrusted_argument
             ToolTimeout              tool_timeout
             ToolUnavailable          tool_unavailable
             QueryDenied              query_denied
@@ -195,6 +213,74 @@ class FolderUnusable(InputError, code="folder_unusable"):
     """A new agent cannot be created in that folder: it exists already, or cannot be written."""
 
 
+class KeyUnknown(InputError, code="key_unknown"):
+    """No API key has that id."""
+
+
+class ServerExposed(InputError, code="server_exposed"):
+    """Without API keys the server accepts connections of this machine only."""
+
+
+class AddressTaken(InputError, code="address_taken"):
+    """Another program listens on that address already, or it is not an address of this machine."""
+
+
+# Errors of requests to the server
+
+
+class RequestError(InputError, code="request_invalid"):
+    """The request cannot be understood."""
+
+    retry_after: int | None = None
+    """After how many seconds the same request may succeed, where that is known."""
+
+
+class NotAuthenticated(RequestError, code="not_authenticated"):
+    """The request has no valid API key, token or session cookie."""
+
+
+class NotAllowed(RequestError, code="not_allowed"):
+    """The caller does not have the role that this needs."""
+
+
+class HostRefused(RequestError, code="host_refused"):
+    """The request names a host that this server does not serve."""
+
+
+class OriginRefused(RequestError, code="origin_refused"):
+    """The request comes from a page of another site."""
+
+
+class NotFound(RequestError, code="not_found"):
+    """There is nothing at this address."""
+
+
+class MethodRefused(RequestError, code="method_refused"):
+    """The address does not have that method."""
+
+
+class SessionUnknown(RequestError, code="session_unknown"):
+    """There is no such session."""
+
+
+class SessionExists(RequestError, code="session_exists"):
+    """There is such a session already."""
+
+
+class TooManyRequests(RequestError, code="too_many_requests", transient=True):
+    """The caller has reached one of its limits."""
+
+    def __init__(self, message: str | None = None, *, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Overloaded(RequestError, code="overloaded", transient=True):
+    """The server has as many open turns as it may have, or is about to stop."""
+
+    retry_after = 2
+
+
 # Errors that end a turn
 
 
@@ -239,6 +325,10 @@ class ReplayDiverged(TurnError, code="replay_diverged"):
     """A replayed turn made a call that differs from its record."""
 
 
+class EffectUnknown(TurnError, code="effect_unknown"):
+    """A worker died while it made a call that must not be repeated: whether the call had its effect is not known."""
+
+
 class PersonAwaited(TurnError, code="person_awaited"):
     """The turn is suspended until a person answers."""
 
@@ -256,6 +346,14 @@ class JournalFailed(BaseException):
     def __init__(self, reason: InterlockError) -> None:
         super().__init__(reason.message)
         self.reason = reason
+
+
+class VersionUnserved(TurnError, code="version_unserved"):
+    """The contracts of the agent have changed since the turn was accepted, and no worker has the old ones."""
+
+
+class TurnStopped(TurnError, code="cancelled"):
+    """The turn was cancelled by someone else than its caller, who waits for its result."""
 
 
 class Fenced(TurnError, code="fenced"):
@@ -351,6 +449,10 @@ class ToolDenied(ToolError, code="tool_denied"):
 
 class ToolInputInvalid(ToolError, code="tool_input_invalid"):
     """The arguments of a tool do not match its parameters."""
+
+
+class UntrustedArgument(ToolError, code="untrusted_argument"):
+    """A tool was called with a value from outside that its policy does not accept."""
 
 
 class ToolTimeout(ToolError, code="tool_timeout", transient=True):

@@ -10,7 +10,7 @@ import sys
 
 from interlock.errors import ExtraMissing
 
-__all__ = ["is_installed", "missing_packages", "require"]
+__all__ = ["is_installed", "missing_extra", "missing_packages", "require"]
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:\[(?P<extras>[\w,-]+)\])?[^;]*(?:;(?P<marker>.*))?")
 
@@ -27,6 +27,19 @@ def is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # its parent package is missing
         return False
+
+
+def missing_extra(error: ModuleNotFoundError) -> ExtraMissing:
+    """Return the error for a module that cannot be imported, with the smallest extra of Interlock that has its package.
+
+    Raises the given error again where no extra has it.
+    """
+    package = (error.name or "").partition(".")[0].replace("_", "-")
+    extras = importlib.metadata.metadata("interlock").get_all("Provides-Extra") or []
+    having = [(len(found), extra) for extra in extras if package in (found := missing_packages("interlock", extra))]
+    if not having:
+        raise error
+    return ExtraMissing(f"Package '{package}' is not installed, and this needs it. Run: pip install 'interlock[{min(having)[1]}]'")
 
 
 @functools.cache

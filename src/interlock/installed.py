@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from interlock.errors import AgentUnknown, ContractError, ExtraMissing
 from interlock.extras import missing_packages
+from interlock.spelling import closest
 
 __all__ = ["AGENTS", "GROUP", "how_to_install", "load_installed"]
 
@@ -37,7 +38,9 @@ def load_installed(name: str) -> object:
     """Load the agent of this name. Raises AgentUnknown if it does not exist or cannot be loaded."""
     points = _POINTS.get(name, ())
     if not points:
-        raise AgentUnknown(f"There is no agent '{name}'. {_known()} On the command line, one of your own is MODULE:NAME.")
+        close = closest(name, AGENTS)
+        meant = f"Did you mean '{close[0]}'?" if close else _known()
+        raise AgentUnknown(f"There is no agent '{name}'. {meant} On the command line, one of your own is MODULE:NAME.")
     if len(points) > 1:
         packages = " and ".join(f"'{'?' if point.dist is None else point.dist.name}'" for point in points)
         raise AgentUnknown(f"Agent '{name}' is in several packages: {packages}. Uninstall all but one of them.")

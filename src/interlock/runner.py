@@ -4,47 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
 
 from interlock.agent import Agent
-from interlock.capabilities.human import Question
 from interlock.compiler import CompiledGraph, Compiler
 from interlock.contract import Graph
 from interlock.discovery import entry_of
 from interlock.errors import (
     ContractError,
+    Fenced,
     InputSchema,
     InterlockError,
     JournalFailed,
-    NothingWaits,
     RecordInvalid,
+    ReplayDiverged,
     SettingsInvalid,
     StateIncompatible,
     TurnCancelled,
+    TurnStopped,
 )
+from interlock.forks import session_copy, session_fields
 from interlock.input import check_characters, check_session, check_size, check_text
 from interlock.providers.resolver import Providers
 from interlock.replay import Replay, differences
+from interlock.runtime.forks import Fork, ForkJournal
 from interlock.runtime.gate import Gate
 from interlock.runtime.journal import Entry, Journal
-from interlock.runtime.recording import Footer, Header, Record, RecordFile, read_record
+from interlock.runtime.recording import Footer, Header, Record, RecordFile, read_header, read_record
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.redaction.exceptions import redact_error
-from interlock.runtime.sessions import SessionState
+from interlock.runtime.sessions import SessionState, stored_session
 from interlock.runtime.turn import Turn, TurnOptions, TurnRequest, TurnResult
+from interlock.runtime.turns import StoredTurn, TurnEnd
+from interlock.runtime.worker import Lease
 from interlock.settings import Settings
-from interlock.suspended import SuspendedTurns
 from interlock.system import SystemClock
 
 if TYPE_CHECKING:
     from interlock.runtime.events import Event, Listener
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "next_turn"]
 
 
 class Runner:
@@ -56,8 +62,6 @@ class Runner:
         self._compiler = compiler
         self._options = options
         self._clock = SystemClock()
-        self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self.suspended = SuspendedTurns(settings.folder / "turns")
 
     def request(
         self,
@@ -68,19 +72,22 @@ class Runner:
         session: str | None,
         role: str | None,
         principal: str | None = None,
+        tenant: str = "",
     ) -> TurnRequest:
         """Validate an input and return the request for its turn. A refusal is raised without the rejected value in its context."""
         try:
             graph = entry_of(agent, role)
             session = turn if session is None else check_session(session)
             given = self._checked(given, may_be_empty=agent.answers_empty)
-            fields = agent.parse_input(given, session) if agent.parse_input is not None else _fields(graph, given)
+            fields = agent.parse_input(given, stored_session(tenant, session)) if agent.parse_input is not None else _fields(graph, given)
             values = graph.state.parse_input(_identified(agent, fields, given, principal))
             missing = next((name for name in graph.needs if name not in values and name not in agent.persists), None)
             if missing is not None:
                 raise InputSchema(f"Field '{missing}' is missing. Fix: pass it; graph '{graph.name}' cannot begin without it.")
             _check_steps(agent, self._settings.max_steps)
             request = _request(agent, graph, values, role=role, session=session, turn=turn)
+            request.principal = principal
+            request.tenant = tenant
             request.session_state = self._session_state(agent, request, self._compiler.compile(agent, graph).gate)
         except ContractError:
             raise  # It is about code, and its author has to see all of it.
@@ -90,33 +97,29 @@ class Runner:
             return request
         raise refusal
 
+    def following(self, agent: Agent, turn: StoredTurn, result: TurnResult) -> TurnRequest | None:
+        """Return the request of the turn that an agent starts after a successful one, if it starts one."""
+        if agent.follow is None or result.status != "success" or _number(turn.turn)[1] > _MAX_FOLLOWING:
+            return None
+        given = agent.follow(result.state)
+        if given is None:
+            return None
+        next_id, session, role = next_turn(turn.turn), turn.session, turn.role
+        return self.request(agent, given, turn=next_id, session=session, role=role, principal=turn.principal, tenant=turn.tenant)
+
     async def run(self, agent: Agent, request: TurnRequest, *, record: Path | None, listener: Listener | None) -> TurnResult:
-        """Run a turn, after the other turns of its session."""
+        """Run a turn in memory, or with a record in a file. It is not stored: when this process dies, the turn does."""
         compiled = self._compiler.compile(agent, request.graph)
-        async with self._lock(request):
-            if request.pauses or record is not None:
-                return await self._run_recorded(request, compiled, record, listener)
-            return await Turn(request, compiled.gate, options=self._options(), listener=listener).run(compiled.compiled)
+        if record is not None:
+            return await self._run_recorded(request, compiled, await self.header(agent, request), record, listener)
+        return await Turn(request, compiled.gate, options=self._options(), listener=listener).run(compiled.compiled)
 
     async def _run_recorded(
-        self, request: TurnRequest, compiled: CompiledGraph, record: Path | None, listener: Listener | None
+        self, request: TurnRequest, compiled: CompiledGraph, header: Header, record: Path, listener: Listener | None
     ) -> TurnResult:
-        """Run a turn with a record: the one that the caller wants, or one of its own for a turn that may be suspended."""
-        own = self.suspended.begin(request.agent, request.session) if request.pauses else None
-        path, waits = cast("Path", record or own), False
-        options = self._options()
-        seconds = options.limits.max_turn_seconds
-        deadline = None if seconds is None else (await self._clock.now()).timestamp() + seconds
-        header = Header.of(request, compiled.gate.fingerprint, options.limits, self._settings.redact, deadline=deadline)
-        try:
-            with RecordFile.create(path, header) as file:
-                journal = Journal(request.turn, store=file)
-                result = await self._record(request, compiled, file, journal, listener=listener, full=record is not None)
-            waits = result.status == "waiting"
-            return result
-        finally:
-            if request.pauses:
-                self.suspended.keep_or_delete(path, request.agent, request.session, waits=waits)
+        """Run a turn with a record in a file."""
+        with RecordFile.create(record, header) as file:
+            return await self._record(request, compiled, file, Journal(request.turn, store=file), listener=listener)
 
     async def _record(
         self,
@@ -126,30 +129,87 @@ class Runner:
         journal: Journal,
         *,
         listener: Listener | None,
-        full: bool,
         seconds_left: float | None = None,
     ) -> TurnResult:
-        """Run a turn with recording. Unless `full`, record only what is needed to resume it.
-
-        A turn whose journal failed gets no footer, so it can be resumed.
-        """
+        """Run a turn with recording. A turn whose journal failed gets no footer, so it can be resumed."""
         events: list[Event] = []
-        options, recording = replace(self._options(), seconds_left=seconds_left), _recording(events, listener) if full else listener
-        turn = Turn(request, compiled.gate, options=options, listener=recording, journal=journal)
+        options = replace(self._options(), seconds_left=seconds_left)
+        turn = Turn(request, compiled.gate, options=options, listener=_recording(events, listener), journal=journal)
         try:
             result = await turn.run(compiled.compiled)
         except asyncio.CancelledError:
-            if full and journal.failure is None:
+            if journal.failure is None:
                 with suppress(InterlockError, JournalFailed):
                     await journal.commit()
                     await file.end(vars(Footer.of(turn.cancelled(), events)))
             raise
-        if full and journal.failure is None and result.status != "waiting":
+        if journal.failure is None and result.status != "waiting":
             await file.end(vars(Footer.of(result, events)))
         return result
 
-    async def resume(self, agent: Agent, path: Path, *, listener: Listener | None, answer: str | None = None) -> TurnResult:
-        """Resume a recorded turn, with a person's answer where it waits for one. Recorded calls are not made again."""
+    async def header(self, agent: Agent, request: TurnRequest) -> Header:
+        """Return what is stored of a request, so that any process can run its turn."""
+        fingerprint, limits = self.fingerprint(agent, request.graph), self._options().limits
+        return Header.of(request, fingerprint, limits, self._settings.redact, deadline=await self.deadline())
+
+    async def deadline(self) -> float | None:
+        """Return when a turn that is accepted now has to have ended, in seconds since 1970."""
+        seconds = self._options().limits.max_turn_seconds
+        return None if seconds is None else (await self._clock.now()).timestamp() + seconds
+
+    def fingerprint(self, agent: Agent, graph: Graph) -> str:
+        """Return the fingerprint of a graph's contracts."""
+        return self._compiler.compile(agent, graph).gate.fingerprint
+
+    def check_contracts(self, agent: Agent, turn: StoredTurn) -> None:
+        """Raise StateIncompatible where the contracts of a stored turn's graph have changed since it was accepted."""
+        graph = entry_of(agent, turn.role)
+        if turn.fingerprint != self.fingerprint(agent, graph):
+            raise StateIncompatible(f"The contracts of '{graph.name}' have changed since turn '{turn.turn}' began.")
+
+    async def execute(self, agent: Agent, lease: Lease, *, gives_back: bool = False) -> TurnResult:
+        """Run a claimed turn, or resume it where an earlier attempt ended. Recorded calls are not made again.
+
+        Raises Fenced where another worker takes the turn over, or may do so because the store of its session could not be reached.
+        A turn that is cancelled ends as such, or is given back to others.
+        """
+        header = read_header(lease.turn.header)
+        request = _recorded_request(agent, header)
+        compiled = self._compiler.compile(agent, request.graph)
+        request.session_state = self._session_state(agent, request, compiled.gate, epoch=lease.turn.epoch)
+        reused = () if header.fork is None else header.fork.entries
+        journal = Journal(request.turn, entries=(*reused, *lease.entries), store=lease)
+        options = replace(self._options(), seconds_left=await self._seconds_left(header, lease.entries))
+        turn = Turn(request, compiled.gate, options=options, listener=lease.on_event, journal=journal)
+        # In a task of its own, which the lease cancels where the turn must not go on.
+        running = asyncio.create_task(turn.run(compiled.compiled))
+        lease.on_failure = running.cancel
+        try:
+            result = await running
+        except asyncio.CancelledError:
+            if lease.failure is None:
+                with suppress(InterlockError, JournalFailed):
+                    await _leave(lease, journal, turn, gives_back=gives_back)
+                raise
+            if not isinstance(lease.failure, TurnStopped):
+                raise lease.failure from None
+            result = turn.cancelled()
+        if isinstance(journal.failure, Fenced):
+            raise journal.failure
+        if isinstance(journal.failure, TurnStopped):
+            result = turn.cancelled()
+        elif journal.is_left_open:
+            if await _give_back_later(lease, journal):
+                raise Fenced(f"Turn '{request.turn}' was given back: a store that it needs could not be used.")
+            # The turn store itself cannot be reached. The turn is open in it: a worker that can reach it resumes the turn.
+            return result
+        await lease.end(_turn_end(result, is_suspended=journal.is_suspended), journal.take_pending())
+        if lease.listener_error is not None:
+            raise lease.listener_error
+        return result
+
+    async def resume(self, agent: Agent, path: Path, *, listener: Listener | None) -> TurnResult:
+        """Resume a turn whose record stopped half way. Recorded calls are not made again."""
         record = read_record(path)
         if record.footer is not None:
             _check_not_cancelled(path, record.footer)
@@ -159,26 +219,18 @@ class Runner:
         if record.header.fingerprint != compiled.gate.fingerprint:
             raise StateIncompatible(f"The contracts of '{request.graph.name}' have changed since the turn in '{path}' began.")
         request.session_state = self._session_state(agent, request, compiled.gate)
-        async with self._lock(request):
-            if not path.exists():  # noqa: ASYNC240 - one look at a file
-                raise NothingWaits(f"Another process has answered the question of session '{request.session}'.")
-            with RecordFile.reopen(path) as file:
-                if read_record(path) != record:
-                    raise RecordInvalid(f"Another process has resumed the turn in '{path}'.")
-                entries = record.entries if answer is None else await _write_answer(file, record, answer)
-                journal = Journal(request.turn, entries=entries, store=file)
-                full, left = not self.suspended.is_own(path), await self._seconds_left(record)
-                result = await self._record(request, compiled, file, journal, listener=listener, full=full, seconds_left=left)
-                if request.pauses and journal.failure is None:
-                    # While the file is still locked, so that no other process resumes the turn.
-                    self.suspended.keep_or_delete(path, request.agent, request.session, waits=result.status == "waiting")
-            return result
+        with RecordFile.reopen(path) as file:
+            if read_record(path) != record:
+                raise RecordInvalid(f"Another process has resumed the turn in '{path}'.")
+            journal = Journal(request.turn, entries=record.entries, store=file)
+            left = await self._seconds_left(record.header, record.entries)
+            return await self._record(request, compiled, file, journal, listener=listener, seconds_left=left)
 
-    async def _seconds_left(self, record: Record) -> float | None:
+    async def _seconds_left(self, header: Header, entries: Sequence[Entry]) -> float | None:
         """Return what is left of the time of an interrupted turn; None for a suspended one: waiting for a person is not its time."""
-        if record.header.deadline is None or any(entry.question is not None for entry in record.entries):
+        if header.deadline is None or any(entry.question is not None for entry in entries):
             return None
-        return max(0.0, record.header.deadline - (await self._clock.now()).timestamp())
+        return max(0.0, header.deadline - (await self._clock.now()).timestamp())
 
     async def replay(self, agent: Agent, path: Path, *, listener: Listener | None) -> Replay:
         """Run a recorded turn again with its journal: no adapter is called. Return how the result differs."""
@@ -201,21 +253,41 @@ class Runner:
         found = differences(record, compiled.gate.fingerprint, Footer.of(result, events), journal.unused)
         return Replay(record=record, result=result, differences=tuple(found))
 
-    def _lock(self, request: TurnRequest) -> asyncio.Lock | nullcontext[None]:
-        """Return the lock of the session in this process. The session's store has one for other processes."""
-        if not request.in_session:
-            return nullcontext()
-        key = (request.agent, request.session)
-        lock = self._sessions.get(key)
-        if lock is None:
-            lock = self._sessions[key] = asyncio.Lock()
-        return lock
+    async def fork(self, agent: Agent, record: Record, *, turn: str, session: str, step: int) -> Header:
+        """Return the header of a turn that runs on from a step of a recorded one, in another session; copy what the agent keeps by session.
 
-    def _session_state(self, agent: Agent, request: TurnRequest, gate: Gate, *, for_replay: bool = False) -> SessionState | None:
+        Raises StateIncompatible where the contracts have changed, and ReplayDiverged where today's code does not reach the step.
+        """
+        then = record.header
+        old, new = stored_session(then.tenant, then.session), stored_session(then.tenant, session)
+        given = {**then.given, **dict.fromkeys(session_fields(agent, old, new) & then.given.keys(), new)}
+        header = replace(then, turn=turn, session=session, given=given, deadline=None, fork=None)
+        request = _recorded_request(agent, header)
+        compiled = self._compiler.compile_for_replay(agent, request.graph)
+        if then.fingerprint != compiled.gate.fingerprint:
+            raise StateIncompatible(f"The contracts of '{then.graph}' have changed since turn '{then.turn}' ran.")
+        request.session_state = self._session_state(agent, request, compiled.gate, for_replay=True)
+        journal = ForkJournal(turn, entries=record.entries, step=step, session=old, to=new)
+        options = TurnOptions(limits=then.limits, redactor=Redactor(then.redact, literals=self._settings.secrets))
+        result = await Turn(request, compiled.gate, options=options, listener=journal.on_event, journal=journal).run(compiled.compiled)
+        if not journal.is_reached:
+            if isinstance(journal.failure, ReplayDiverged):
+                raise journal.failure
+            raise InputSchema(f"Turn '{then.turn}' has no step {step}: it has {len(result.path)}.")
+        limits, deadline = self._options().limits, await self.deadline()
+        if agent.copy_session is not None:
+            await agent.copy_session(session_copy(record, session, partial(self._providers.adapter, agent=agent)))
+        fork = Fork(turn=then.turn, step=step, entries=journal.reused)
+        return replace(header, limits=limits, redact=self._settings.redact, deadline=deadline, fork=fork)
+
+    def _session_state(
+        self, agent: Agent, request: TurnRequest, gate: Gate, *, for_replay: bool = False, epoch: int | None = None
+    ) -> SessionState | None:
         if not agent.persists:
             return None
         store = None if for_replay else self._providers.session_state(request.graph, gate.fingerprint)
-        return SessionState(request.graph, agent.persists, store, session=request.session, turn=request.turn)
+        session = stored_session(request.tenant, request.session)
+        return SessionState(request.graph, agent.persists, store, session=session, turn=request.turn, epoch=epoch)
 
     def _checked(self, given: str | Mapping[str, Any], *, may_be_empty: bool) -> str | Mapping[str, Any]:
         """Return an input within the size limit, of valid characters."""
@@ -229,6 +301,22 @@ class Runner:
                 check_characters(value, max_bytes=limit)
         check_size(given, max_bytes=limit)
         return given
+
+
+_MAX_FOLLOWING = 10
+"""How many turns may follow one another without a new input."""
+
+
+def next_turn(turn: str) -> str:
+    """Return the id of the turn that follows a turn without a new input: it is always the same, so that turn is started once."""
+    first, number = _number(turn)
+    return f"{first}+{number + 1}"
+
+
+def _number(turn: str) -> tuple[str, int]:
+    """Return the id of the first of the turns that followed one another, and the number of this one, from 1."""
+    first, plus, number = turn.rpartition("+")
+    return (first, int(number)) if plus and number.isdecimal() else (turn, 1)
 
 
 def _identified(agent: Agent, fields: Mapping[str, Any], given: str | Mapping[str, Any], principal: str | None) -> Mapping[str, Any]:
@@ -258,13 +346,47 @@ def _check_steps(agent: Agent, most: int | None) -> None:
         )
 
 
+async def _leave(lease: Lease, journal: Journal, turn: Turn, *, gives_back: bool) -> None:
+    """End a turn that was cancelled here, or let another worker resume it."""
+    if gives_back:
+        await journal.commit()
+        await lease.give_back()
+    else:
+        await lease.end(_turn_end(turn.cancelled()), journal.take_pending())
+
+
+_SHORTEST_S, _LONGEST_S = 0.05, 5.0
+"""How long a turn waits for a store that cannot be reached: twice as long after each attempt."""
+
+
+async def _give_back_later(lease: Lease, journal: Journal) -> bool:
+    """Let another attempt follow in a while, the later the more there were. Return whether the turn store has taken the turn back."""
+    try:
+        await asyncio.sleep(min(_LONGEST_S, _SHORTEST_S * 2 ** (lease.turn.attempts - 1)))
+    finally:
+        is_given_back = False
+        with suppress(InterlockError):
+            await lease.append(journal.take_pending())
+            await lease.give_back()
+            is_given_back = True
+    return is_given_back
+
+
+def _turn_end(result: TurnResult, *, is_suspended: bool = False) -> TurnEnd:
+    """Return what is stored of a result. An agent may call its reply `waiting`, but only a turn with a question is suspended."""
+    status = "success" if result.status == "waiting" and not is_suspended else result.status
+    return TurnEnd(status=status, result=to_json(result.to_json()), code=result.error and result.error.code)
+
+
 def _recorded_request(agent: Agent, header: Header) -> TurnRequest:
     """Return the request of a recorded turn."""
     graph = entry_of(agent, header.role)
     if graph.name != header.graph or not header.given.keys() <= set(graph.state.takes):
         raise RecordInvalid(f"The record is of graph '{header.graph}', which '{graph.name}' is not.")
     given = {name: graph.state.fields[name].codec.decode(value) for name, value in header.given.items()}
-    return _request(agent, graph, given, role=header.role, session=header.session, turn=header.turn)
+    request = _request(agent, graph, given, role=header.role, session=header.session, turn=header.turn)
+    request.tenant = header.tenant
+    return request
 
 
 def _request(agent: Agent, graph: Graph, given: Mapping[str, Any], *, role: str | None, session: str, turn: str) -> TurnRequest:
@@ -280,25 +402,6 @@ def _request(agent: Agent, graph: Graph, given: Mapping[str, Any], *, role: str 
         pauses=agent.pauses,
         partial=agent.partial,
     )
-
-
-async def _write_answer(file: RecordFile, record: Record, text: str) -> list[Entry]:
-    """Write a person's answer as the result of the call that waits for it; return the journal with it.
-
-    The same answer may come again, where the turn could not go on after the first time.
-    """
-    asked = [entry for entry in record.entries if entry.question is not None]
-    if not asked or asked[-1].question is None:
-        raise NothingWaits(f"No call of turn '{record.header.turn}' waits for an answer.")
-    entry = asked[-1].answered(Question(text="", options=tuple(asked[-1].question["options"])).resolve(text))
-    known = next((one for one in record.entries if one.question is None and one.sequence == entry.sequence), None)
-    if known is None:
-        await file.append([entry])
-        return [*record.entries, entry]
-    if known.result != entry.result:
-        fix = "give that answer again, or give up the turn by 'abort'"
-        raise NothingWaits(f"The question has been answered before, in other words. Fix: {fix}.")
-    return record.entries
 
 
 def _check_not_cancelled(path: Path, footer: Footer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -12,20 +13,32 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import regex
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 
+from interlock.capabilities.capability import Effect
 from interlock.engine import EngineName
 from interlock.errors import InterlockError, SettingsInvalid
 from interlock.extras import is_installed
 from interlock.installed import AGENTS, load_installed
 from interlock.secrets import SecretIfLong, SecretUrl, find_secrets
+from interlock.spelling import closest
 
 __all__ = [
     "LIMITS",
     "PATTERNS",
+    "SECRETS_DIR",
     "AgentSettings",
+    "DispatcherName",
     "LogLevel",
     "Settings",
+    "ToolArgument",
     "ToolServer",
     "check_patterns",
     "read_settings",
@@ -38,6 +51,11 @@ LIMITS = ("max_steps", "max_turn_seconds", "max_call_seconds", "max_model_calls"
 """The budgets of a turn."""
 
 LogLevel = Literal["off", "debug", "info", "warning", "error"]
+
+SECRETS_DIR = "INTERLOCK_SECRETS_DIR"
+"""The variable that names a folder with one file for each secret: `interlock_turn_url` has `turn_url`."""
+
+DispatcherName = Literal["embedded", "temporal"]
 
 PATTERNS = (
     r"sk-[A-Za-z0-9_-]{16,}",
@@ -68,6 +86,17 @@ class ToolServer(BaseModel):
         return {**(self.model_extra or {}), **clear}
 
 
+class ToolArgument(BaseModel):
+    """What an argument of a tool accepts beside trusted values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    allow: tuple[str | int | float, ...] = ()
+    guard: str | None = None
+    approve: bool = False
+    data: bool = False
+
+
 class _FileSource(TomlConfigSettingsSource):
     """Reads `interlock.toml`. A class of settings gets the keys that are its fields; `Settings` also gets those that no class knows."""
 
@@ -78,7 +107,7 @@ class _FileSource(TomlConfigSettingsSource):
 
 
 class _FromSources(BaseSettings):
-    """Settings from three sources: the constructor wins over the environment, and that over the file."""
+    """Settings from four sources: the constructor wins over the environment, that over files of secrets, and those over the file."""
 
     model_config = SettingsConfigDict(
         env_prefix="INTERLOCK_", toml_file="interlock.toml", extra="forbid", frozen=True, env_parse_none_str="none"
@@ -91,9 +120,19 @@ class _FromSources(BaseSettings):
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not read
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - its folder is not configured
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _FileSource(settings_cls)
+        folder = os.environ.get(SECRETS_DIR)  # noqa: TID251 - where settings come from
+        secrets = () if folder is None else (SecretsSettingsSource(settings_cls, secrets_dir=_secrets_folder(folder)),)
+        return init_settings, env_settings, *secrets, _FileSource(settings_cls)
+
+
+def _secrets_folder(folder: str) -> Path:
+    """Return the folder of secrets. One that does not exist is refused: the server would start without them."""
+    found = Path(folder)
+    if not found.is_dir():
+        raise SettingsInvalid(f"'{SECRETS_DIR}' names '{folder}', which is not a folder.")
+    return found
 
 
 class AgentSettings(_FromSources):
@@ -137,6 +176,16 @@ def unknown_settings(names: Iterable[str]) -> list[str]:
     return unknown
 
 
+def misspelt_variables() -> list[tuple[str, str]]:
+    """Return the environment variables whose name is almost that of a setting, each with that name. They have no effect."""
+    prefix = "INTERLOCK_"
+    known = [f"{prefix}{name}".upper() for kind in (Settings, *_subclasses(AgentSettings)) for name in kind.model_fields]
+    given = sorted(name for name in os.environ if name.startswith(prefix))  # noqa: TID251 - where settings come from
+    unknown = unknown_settings(name.removeprefix(prefix).lower() for name in given if name != SECRETS_DIR)
+    pairs = ((name, closest(name, known)) for name in (f"{prefix}{name}".upper() for name in unknown))
+    return [(name, close[0]) for name, close in pairs if close]
+
+
 class Settings(_FromSources):
     """How Interlock is set up. What is passed to the constructor wins over the environment, and that over the file.
 
@@ -148,50 +197,122 @@ class Settings(_FromSources):
     _of_agents: dict[type[AgentSettings], tuple[dict[str, Any], AgentSettings]] = PrivateAttr(default_factory=dict)
     _is_isolated: bool = PrivateAttr(default=False)
 
-    model: Annotated[str, Field(description="which model answers: `offline`, `stub`, `local`, `scripted:FILE` or `provider:name`")] = (
-        "offline"
-    )
-    model_base_url: Annotated[str | None, Field(description="where the model's server is, for any OpenAI-compatible one")] = None
+    model: Annotated[str, Field(description="the model: `offline`, `stub`, `local`, `scripted:FILE` or `provider:name`")] = "offline"
+    model_base_url: Annotated[
+        str | None, Field(description="the URL of the model's server, for any server that speaks OpenAI's protocol")
+    ] = None
     model_api_key: Annotated[SecretStr | None, Field(description="the key for the model's server")] = None
-    model_max_tokens: Annotated[int, Field(ge=1, description="how long one answer of the model may be, in tokens")] = 1024
+    model_max_tokens: Annotated[int, Field(ge=1, description="the maximum length of one answer of the model, in tokens")] = 1024
     model_path: Annotated[Path | None, Field(description="for `local`: the weights, a GGUF file")] = None
     engine: Annotated[
-        EngineName, Field(description="what runs the graphs: `langgraph`, the default where it is installed, or `direct`")
+        EngineName, Field(description="the engine that runs the graphs: `langgraph`, the default if it is installed, or `direct`")
     ] = Field(default_factory=lambda: "langgraph" if is_installed("langgraph") else "direct")
     max_input_bytes: Annotated[int, Field(ge=1, description="the largest input that is accepted")] = 16 * 1024 * 1024
-    max_steps: Annotated[int | None, Field(ge=1, description="how many nodes a turn may run, where its graph does not say less")] = 1000
-    max_turn_seconds: Annotated[float | None, Field(gt=0, description="how long a turn may take")] = 300.0
-    max_call_seconds: Annotated[float | None, Field(gt=0, description="how long a capability call may take, or a stream be silent")] = 60.0
-    max_model_calls: Annotated[int | None, Field(ge=0, description="how many model calls a turn may make")] = 50
-    max_tokens: Annotated[int | None, Field(ge=0, description="how many tokens a turn may take, in and out")] = 200_000
-    max_output_bytes: Annotated[int | None, Field(ge=0, description="how much a turn's models may return")] = 4 * 1024 * 1024
+    max_steps: Annotated[
+        int | None, Field(ge=1, description="the maximum number of nodes that a turn runs, unless its graph sets a lower one")
+    ] = 1000
+    max_turn_seconds: Annotated[
+        float | None, Field(gt=0, description="the time limit of a turn, without the time for which it waits for a person")
+    ] = 300.0
+    max_call_seconds: Annotated[
+        float | None, Field(gt=0, description="the time limit of a capability call, and of the silence of a stream")
+    ] = 60.0
+    max_model_calls: Annotated[int | None, Field(ge=0, description="the maximum number of model calls of a turn")] = 50
+    max_tokens: Annotated[int | None, Field(ge=0, description="the maximum number of tokens of a turn, input and output together")] = (
+        200_000
+    )
+    max_output_bytes: Annotated[int | None, Field(ge=0, description="the maximum number of bytes that the models of a turn return")] = (
+        4 * 1024 * 1024
+    )
     rate_limits: Annotated[
         dict[str, Annotated[int, Field(ge=1)]],
-        Field(description="how many calls of a capability are made in a minute, by its name: `{Model = 60}`"),
+        Field(description="the maximum number of calls of a capability in a minute, by its name: `{Model = 60}`"),
     ] = {}
     redact: Annotated[tuple[str, ...], Field(description="patterns that no event, log line, span or error may show")] = PATTERNS
     session_url: Annotated[
-        SecretUrl | None, Field(description="where session documents are kept: `redis://...`; an embedded Valkey where it is not set")
+        SecretUrl | None, Field(description="the store of session documents: `redis://...`; an embedded Valkey server by default")
     ] = None
-    session_seconds: Annotated[int, Field(ge=1, description="how long a session is kept after its last turn")] = 24 * 60 * 60
-    memory_url: Annotated[
-        SecretUrl | None, Field(description="where the memory is kept: `postgresql://...`; a SQLite file where it is not set")
-    ] = None
+    session_seconds: Annotated[int, Field(ge=1, description="how long a session document is stored after its last turn")] = 24 * 60 * 60
+    memory_url: Annotated[SecretUrl | None, Field(description="the store of the memory: `postgresql://...`; a SQLite file by default")] = (
+        None
+    )
     checkpoint_url: Annotated[
         SecretUrl | None,
-        Field(description="where fields are kept that outlive a turn: `memory:`, `sqlite:PATH`, `postgresql://...` or `firestore:PROJECT`"),
+        Field(description="the store of persisted fields: `memory:`, `sqlite:PATH`, `postgresql://...` or `firestore:PROJECT`"),
     ] = None
-    tool_retries: Annotated[int, Field(ge=0, description="how often a tool is tried again that cannot be reached for the moment")] = 2
+    turn_url: Annotated[
+        SecretUrl | None,
+        Field(description="the store of turns: `memory:`, `sqlite:PATH` or `postgresql://...`; a SQLite file by default"),
+    ] = None
+    one_machine: Annotated[
+        bool,
+        Field(description="whether all workers are on this machine, so that agents may keep data in its files beside a PostgreSQL server"),
+    ] = False
+    turn_days: Annotated[
+        float | None,
+        Field(gt=0, description="how many days a turn and its events are stored after its end; `none` means that they are never deleted"),
+    ] = 30.0
+    turn_unserved_seconds: Annotated[
+        float | None,
+        Field(gt=0, description="how long a turn waits for a worker with its contracts before it ends; `none` means without a limit"),
+    ] = None
+    dispatcher: Annotated[
+        DispatcherName,
+        Field(description="what distributes accepted turns: `embedded`, to the processes that share the turn store, or `temporal`"),
+    ] = "embedded"
+    temporal_url: Annotated[
+        str | None, Field(description="for `temporal`: the server, as `host:port`; Temporal's own configuration by default")
+    ] = None
+    temporal_namespace: Annotated[
+        str | None, Field(description="for `temporal`: the namespace; from Temporal's own configuration where it is not set")
+    ] = None
+    tool_retries: Annotated[int, Field(ge=0, description="how often a call of a tool that cannot be reached is retried")] = 2
     tool_functions: Annotated[dict[str, str], Field(description="tools of your own: names, each with its `MODULE:FUNCTION`")] = {}
     tool_servers: Annotated[dict[str, ToolServer], Field(description="MCP servers: names, each with its `command` or its `url`")] = {}
-    tool_seconds: Annotated[float, Field(gt=0, description="how long a tool may take")] = 10.0
+    tool_effects: Annotated[
+        dict[str, Effect],
+        Field(description="what these tools do outside: `asks`, `keyed` or `once`, by name; `SERVER.*` for all tools of a server"),
+    ] = {}
+    tool_policies: Annotated[
+        dict[str, dict[str, ToolArgument]],
+        Field(description="what arguments of these tools accept beside trusted values, by tool and argument"),
+    ] = {}
+    tool_policy: Annotated[
+        Literal["labels", "closed"] | None,
+        Field(description="`closed`: arguments of tools with effects need a policy or trusted values; `labels`: only those that have one"),
+    ] = None
+    tool_seconds: Annotated[float, Field(gt=0, description="the time limit of a tool")] = 10.0
     human: Annotated[
         Literal["wait", "nobody"],
-        Field(description="what a turn does that needs a person: `wait` for an answer, or continue as if `nobody` were there"),
+        Field(description="what happens when a turn asks a person: `wait` for the answer, or continue without one (`nobody`)"),
     ] = "wait"
-    trace_content: Annotated[bool, Field(description="whether spans have what models and tools are given and return, redacted")] = False
+    server_hosts: Annotated[
+        tuple[str, ...], Field(description="for `serve`: the names by which clients may address the server, beside those of this machine")
+    ] = ()
+    server_origins: Annotated[
+        tuple[str, ...], Field(description="for `serve`: the sites whose pages may call the server: `https://chat.example.com`")
+    ] = ()
+    server_body_bytes: Annotated[int, Field(ge=1, description="for `serve`: the largest body of a request")] = 24 * 1024 * 1024
+    server_queue: Annotated[int, Field(ge=1, description="for `serve`: how many turns may wait to be run; more are refused")] = 1000
+    server_secret: Annotated[
+        SecretStr | None, Field(description="for `serve`: signs session cookies; set it where several servers share their clients")
+    ] = None
+    jwt_key: Annotated[
+        SecretStr | None, Field(description="for `serve`: verifies JSON web tokens: a public key in PEM format, or a shared secret")
+    ] = None
+    jwt_jwks: Annotated[Path | None, Field(description="for `serve`: a JWKS file with the public keys of tokens")] = None
+    jwt_issuer: Annotated[str | None, Field(description="for `serve`: the issuer that tokens must name")] = None
+    jwt_audience: Annotated[str | None, Field(description="for `serve`: the audience that tokens must name")] = None
+    jwt_algorithms: Annotated[tuple[str, ...], Field(description="for `serve`: the algorithms by which tokens may be signed")] = (
+        "RS256",
+        "ES256",
+        "EdDSA",
+    )
+    jwt_tenant: Annotated[str, Field(description="for `serve`: the claim that names the tenant")] = "tenant"
+    jwt_roles: Annotated[str, Field(description="for `serve`: the claim with the list of roles")] = "roles"
+    trace_content: Annotated[bool, Field(description="whether spans contain the inputs and outputs of models and tools, redacted")] = False
     log_level: Annotated[LogLevel, Field(description="what the command line logs: `off`, `debug`, `info`, `warning` or `error`")] = "off"
-    data_dir: Annotated[Path, Field(description="where everything is kept that outlives a command")] = Path("~/.interlock")
+    data_dir: Annotated[Path, Field(description="the folder for all data that outlives a command")] = Path("~/.interlock")
 
     @property
     def folder(self) -> Path:
@@ -235,7 +356,19 @@ class Settings(_FromSources):
                 self.of(kind)
         return self
 
-    @field_validator(*LIMITS, mode="before")
+    @model_validator(mode="after")
+    def _check_effects(self) -> Settings:
+        for setting in ("tool_effects", "tool_policies"):
+            for name in getattr(self, setting):
+                if name not in self.tool_functions and name.partition(".")[0] not in self.tool_servers:
+                    raise PydanticCustomError(
+                        "unknown_tool",
+                        "'{setting}' names '{name}', which is not a tool of these settings",
+                        {"setting": setting, "name": name},
+                    )
+        return self
+
+    @field_validator(*LIMITS, "turn_days", "turn_unserved_seconds", mode="before")
     @classmethod
     def _read_none(cls, limit: object) -> object:
         return None if isinstance(limit, str) and limit.lower() == "none" else limit

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from interlock.capabilities.human import Question
+from interlock.capabilities.human import Question, resolve_answer
 from interlock.contract import Graph
 from interlock.contract.node import Node, StepResult
 from interlock.errors import InputError, InputSchema, PersonAwaited
@@ -44,7 +44,9 @@ class Standalone:
     """Runs the nodes of one graph."""
 
     def __init__(self, graph: Graph, gate: Gate, options: Callable[[], TurnOptions], *, max_answer_bytes: int) -> None:
-        self._request = TurnRequest(agent=graph.name, graph=graph, role=None, session=_ID, turn=_ID, given={}, reply=lambda _: Reply())
+        self._request = TurnRequest(
+            agent=graph.name, graph=graph, role=None, session=_ID, turn=_ID, given={}, reply=lambda _: Reply(), is_whole=False
+        )
         self._gate = gate
         self._options = options
         self._max_answer_bytes = max_answer_bytes
@@ -86,17 +88,17 @@ class Standalone:
         if entry.question is None:
             return entry
         question = Question(text=entry.question["text"], options=tuple(entry.question["options"]))
-        return entry.answered(question.resolve(self._ask(pause, dict(asked), question)))
+        return entry.answered(self._ask(pause, dict(asked), entry.question, question))
 
-    def _ask(self, pause: Pause, asked: dict[str, Any], question: Question) -> str:
-        """Return the person's answer; ask again after an answer that is not text."""
+    def _ask(self, pause: Pause, asked: dict[str, Any], stored: Mapping[str, Any], question: Question) -> str:
+        """Return the person's answer; ask again after an answer that is not text or does not fit the form of the question."""
         schema: dict[str, Any] = {"type": "string", "minLength": 1}
         if asked["options"]:
             # Examples and not an enum: a person may answer something else.
             schema["examples"] = asked["options"]
         while answers := pause.ask(asked, schema):
             try:
-                return self._text(answers[0])
+                return resolve_answer(stored, self._text(answers[0]))
             except InputError as refused:
                 asked = asked | {"error": {"code": refused.code, "message": refused.message}}
         raise PersonAwaited(question=question)

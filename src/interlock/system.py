@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -12,7 +13,12 @@ from pydantic import JsonValue
 from interlock.capabilities.model import Chunk, ModelReply
 from interlock.models.rules import split_words
 
-__all__ = ["EventProgress", "PlainSpeech", "SystemClock", "SystemIds", "SystemTimer"]
+__all__ = ["EventProgress", "PlainSpeech", "SystemClock", "SystemIds", "SystemTimer", "worker_name"]
+
+
+def worker_name() -> str:
+    """Return a name for this process in a turn store, unlike that of any other process on any machine."""
+    return f"{platform.node() or 'host'}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 class SystemClock:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from interlock.capabilities import Decision, Message, Model, Usage
-from interlock.errors import ModelCutOff, ModelOutputInvalid
+from interlock.errors import ModelCutOff, ModelOutputInvalid, RejectedAnswer
 
 __all__ = ["Prompts", "decide", "with_correction"]
 
@@ -33,13 +34,15 @@ async def decide(model: Model, messages: Sequence[Message], schema: type[T]) -> 
     except ModelOutputInvalid as error:
         corrected, rejected = with_correction(messages, error.message), error.rejected
     decision = await model.decide(corrected, schema=schema)
-    if rejected is None or decision.usage is None:
-        return decision
-    usage = Usage(
-        input_tokens=decision.usage.input_tokens + (rejected.input_tokens or 0),
-        output_tokens=decision.usage.output_tokens + (rejected.output_tokens or 0),
+    return replace(decision, usage=_sum(decision.usage, rejected))
+
+
+def _sum(usage: Usage | None, rejected: RejectedAnswer | None) -> Usage | None:
+    if rejected is None or usage is None:
+        return usage
+    return Usage(
+        input_tokens=usage.input_tokens + (rejected.input_tokens or 0), output_tokens=usage.output_tokens + (rejected.output_tokens or 0)
     )
-    return replace(decision, usage=usage)
 
 
 def with_correction(messages: Sequence[Message], wrong: str) -> tuple[Message, ...]:
@@ -53,16 +56,21 @@ class Prompts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._texts: dict[str, str] = {}
-        self._system: dict[tuple[str, ...], Message] = {}
 
     def asked(self, payload: str, *names: str) -> tuple[Message, ...]:
         """Return a system message with the named prompts, and a user message with the payload."""
-        if names not in self._system:
-            self._system[names] = Message(role="system", text="\n\n".join(map(self.text, names)))
-        return self._system[names], Message(role="user", text=payload)
+        return _system(self._folder, names), Message(role="user", text=payload)
 
     def text(self, name: str) -> str:
-        if name not in self._texts:
-            self._texts[name] = (self._folder / f"{name}.md").read_text(encoding="utf-8").strip()
-        return self._texts[name]
+        """Return the text of a prompt."""
+        return _text(self._folder, name)
+
+
+@cache
+def _text(folder: Path, name: str) -> str:
+    return (folder / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+@cache
+def _system(folder: Path, names: tuple[str, ...]) -> Message:
+    return Message(role="system", text="\n\n".join(_text(folder, name) for name in names))

@@ -186,7 +186,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 async def test_the_doctor_does_not_change_existing_stores(interlock: Command, tmp_path: Path):
     interlock("run", "analyst", "How many orders were placed in 2025?", "--session", "mine")
     before = contents(tmp_path / "data")
-    assert before.keys() == {"sessions.sqlite", "warehouse.duckdb"}
+    assert before.keys() == {"sessions.sqlite", "turns.db", "warehouse.duckdb"}
     found = await look(tmp_path / "data")
     assert found["checkpoints"].found.endswith("sessions.sqlite has 1 session")
     assert found["warehouse"].found.endswith("warehouse.duckdb answers")

@@ -57,7 +57,7 @@ listed = [1, 2]
 
 
 @pytest.mark.parametrize("name", ["names", "numbers", "nothing", "objects", "listed", "missing", ""])
-def test_grants_that_are_none_are_one_typed_line(interlock: Command, tmp_path: Path, name: str):
+def test_unusable_grants_are_one_typed_line(interlock: Command, tmp_path: Path, name: str):
     (tmp_path / "granted.py").write_text(GRANTS)
     ran = interlock("run", "sam", "hello", "--grants", f"granted:{name}")
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
@@ -262,6 +262,38 @@ def test_a_bad_setting_is_refused_by_name(interlock: Command, tmp_path: Path, en
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("settings_invalid: ")
     assert named in ran.stderr
+
+
+def test_a_text_without_quotes_is_refused_with_the_fix(interlock: Command):
+    ran = interlock("run", "sam", "hello", "world")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "'world' is one too many. Fix: put the input in quotes." in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("smm", "Did you mean 'sam'?"),
+        ("mine", "name the agent in it, as 'mine:agent'."),
+        ("mine:agnt", "module 'mine' has no name 'agnt'. Did you mean 'mine:agent'?"),
+        ("mine:other", "module 'mine' has no name 'other'. Did you mean 'mine:agent'?"),
+        ("empty:agent", "module 'empty' has no name 'agent'.\n"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "show"])
+def test_a_misspelt_agent_is_refused_with_the_fix(interlock: Command, tmp_path: Path, command: str, name: str, fix: str):
+    (tmp_path / "mine.py").write_text("from interlock.cli.minimal import agent, graph\n")
+    (tmp_path / "empty.py").touch()
+    ran = interlock(command, name, *(["hello"] if command == "run" else []))
+    assert (ran.returncode, ran.stdout, ran.stderr.partition(":")[0]) == (2, "", "agent_unknown")
+    assert fix in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["turns", "sessions", "graphs"])
+def test_the_word_list_is_accepted_where_a_command_lists(interlock: Command, command: str):
+    plain, listed = interlock(command), interlock(command, "list")
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, plain.stdout, plain.stderr)
+    assert interlock(command, "list", "--json").stdout == interlock(command, "--json").stdout
 
 
 def test_a_bad_command_or_option_is_a_usage_error(interlock: Command):

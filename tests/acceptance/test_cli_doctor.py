@@ -68,8 +68,9 @@ def test_a_server_that_answers_is_found(interlock: Command, server: str):
         ({"INTERLOCK_MODEL": "nonsense"}, "is unknown"),
         ({"INTERLOCK_TRANSCRIBER": "nonsense"}, "is unknown"),
         ({"INTERLOCK_DATA_DIR": "/dev/null/x"}, "cannot be written"),
+        ({"INTERLOCK_ENGIN": "direct"}, "INTERLOCK_ENGIN (did you mean INTERLOCK_ENGINE?)"),
     ],
-    ids=["key", "port", "path", "model", "transcriber", "folder"],
+    ids=["key", "port", "path", "model", "transcriber", "folder", "name"],
 )
 def test_what_is_broken_is_named(interlock: Command, server: str, change: dict[str, str], says: str):
     env = {"INTERLOCK_MODEL": "openai:any", "INTERLOCK_MODEL_BASE_URL": server, "INTERLOCK_MODEL_API_KEY": "right"}
@@ -114,7 +115,7 @@ def test_there_is_no_log_unless_it_is_asked_for(interlock: Command):
     assert interlock("run", "sam", "hello").stderr == ""
 
 
-def test_what_is_handed_to_a_tool_server_is_not_shown(interlock: Command):
+def test_the_environment_of_a_tool_server_is_not_shown(interlock: Command):
     servers = {"shop": {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Token hunter2-hunter2"}}}
     ran = interlock("doctor", env={"INTERLOCK_TOOL_SERVERS": json.dumps(servers)})
     assert "tool_servers = shop" in ran.stdout

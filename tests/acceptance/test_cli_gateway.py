@@ -87,7 +87,7 @@ def test_an_admin_asks_over_the_bridge_on_langgraph_and_sees_what_happens(interl
     ],
     ids=str,
 )
-def test_without_a_role_that_there_is_nobody_gets_in(interlock: Command, tmp_path: Path, arguments: list[str], expected: str):
+def test_without_a_known_role_a_turn_is_refused(interlock: Command, tmp_path: Path, arguments: list[str], expected: str):
     ran = interlock("run", "gateway", "the docs", "--json", *arguments)
     assert ran.returncode == 2
     assert json.loads(ran.stdout)["error"]["code"] == expected
@@ -95,7 +95,7 @@ def test_without_a_role_that_there_is_nobody_gets_in(interlock: Command, tmp_pat
 
 
 @pytest.mark.parametrize("graph", ["admin_graph", "user_graph"])
-def test_a_bare_graph_of_it_has_nobody_to_work_with(interlock: Command, tmp_path: Path, graph: str):
+def test_a_bare_graph_of_it_has_no_workers(interlock: Command, tmp_path: Path, graph: str):
     ran = interlock("run", f"interlock_agents.gateway.graph:{graph}", "the docs", "--json")
     assert ran.returncode == 2
     assert json.loads(ran.stdout)["error"]["code"] == "contract_invalid"
@@ -180,7 +180,7 @@ def test_a_secret_is_on_no_line_of_any_kind(interlock: Command, script: str, env
     assert found(SECRET, ran.stdout + ran.stderr) == []
 
 
-def test_a_recorded_turn_is_taken_again_by_another_command(interlock: Command):
+def test_a_recorded_turn_is_replayed_by_another_command(interlock: Command):
     ran = interlock("run", "gateway", "What do the docs say about cancelling?", "--as", "admin", "--record", "record")
     assert ran.returncode == 0
     again = interlock("replay", "record", env={"INTERLOCK_DATA_DIR": "elsewhere", "INTERLOCK_GATEWAY_PATH": "gone"})
@@ -206,7 +206,8 @@ def test_show_and_verify(interlock: Command):
     verified = json.loads(interlock("verify", "gateway", "--json").stdout)
     assert verified["ok"]
     findings = verified["agents"]["gateway"]
-    assert (len(findings), [one for one in findings if not one["holds"]]) == (4 * 2 + 6, [])
+    assert [one for one in findings if not one["holds"]] == []
+    assert len([one for one in findings if one["how"] != "proved"]) >= 4 * 2 + 6
 
 
 @pytest.mark.parametrize(("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

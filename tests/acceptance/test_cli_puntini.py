@@ -162,15 +162,6 @@ def test_run_accepts_an_answer_or_a_new_goal_that_ends_the_open_one(interlock: C
     assert "Given up" in ended.stdout
 
 
-def test_a_turn_that_cannot_resume_does_not_block_the_session(interlock: Command, tmp_path: Path):
-    for way in (("abort",), ("List all tasks",)):
-        twins(interlock)
-        (tmp_path / "data" / "turns" / "puntini-s.waiting").write_text("{}")
-        ran = interlock("run", "puntini", *way, "--session", "s")
-        assert ran.returncode == 0
-        assert not list((tmp_path / "data" / "turns").iterdir())
-
-
 def test_concurrent_answers_of_two_processes_are_applied_once(interlock: Command):
     twins(interlock)
 

@@ -52,7 +52,7 @@ grants = {Dice: Counted()}
 '''
 
 
-def test_a_recorded_turn_is_the_same_when_it_is_taken_again(interlock: Command):
+def test_a_recorded_turn_is_the_same_when_it_is_replayed(interlock: Command):
     ran = interlock("run", "sam", "hello", "--record", "turn.jsonl", "--json")
     replayed = interlock("replay", "turn.jsonl", "--json")
     assert (ran.returncode, replayed.returncode) == (0, 0)
@@ -75,7 +75,7 @@ def test_a_turn_that_failed_is_replayed_too(interlock: Command, tmp_path: Path):
     assert interlock("replay", "turn.jsonl").returncode == 0
 
 
-def test_what_came_out_differently_is_told(interlock: Command, tmp_path: Path):
+def test_what_came_out_differently_is_printed(interlock: Command, tmp_path: Path):
     interlock("run", "sam", "hello", "--record", "turn.jsonl")
     record = tmp_path / "turn.jsonl"
     lines = [json.loads(line) for line in record.read_text().splitlines()]
@@ -90,7 +90,7 @@ def test_what_came_out_differently_is_told(interlock: Command, tmp_path: Path):
     assert any(line.startswith("state.final_output: ") for line in differences)
 
 
-def test_a_graph_of_ones_own_needs_nobody_to_grant_anything(interlock: Command, tmp_path: Path):
+def test_a_graph_of_ones_own_is_replayed_without_grants(interlock: Command, tmp_path: Path):
     (tmp_path / "own.py").write_text(OWN)
     ran = interlock("run", "own:game", "me", "--grants", "own:grants", "--record", "turn.jsonl")
     assert ran.stdout == "21\n"

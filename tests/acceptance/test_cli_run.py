@@ -204,10 +204,10 @@ def test_settings_come_from_the_file_here_then_the_environment_then_the_command(
 def test_verbose_prints_what_a_turn_used_beside_its_output(interlock: Command):
     ran = interlock("run", "sam", "hello", "--verbose")
     assert "“hello” (1 word)" in ran.stdout
-    assert re.fullmatch(r"\d+\.\d\d s, 1 model call, unknown tokens in, unknown tokens out, 0 tool calls\n", ran.stderr)
+    assert re.fullmatch(r"\d+\.\d\d s, 1 model call, 0 tool calls\n", ran.stderr)
     ran = interlock("run", "analyst", "How many orders were there in 2025?", "--verbose", "--json")
     assert json.loads(ran.stdout)["status"] == "success"
-    assert re.search(r"s, \d+ model calls?, .* [1-9]\d* tool calls?\n$", ran.stderr)
+    assert re.search(r"s, \d+ model calls?, [1-9]\d* tool calls?\n$", ran.stderr)
 
 
 @pytest.mark.parametrize("option", ["--user", "--customer"])

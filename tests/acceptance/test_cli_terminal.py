@@ -147,7 +147,7 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
     for said in (
         "media_malformed",
         "  tool  inventory.query  ",
-        "  also  the first words find nothing: another plan  (11 steps)",
+        "  also  the first search finds nothing: it plans again  (11 steps)",
         "        country       revenue (EUR)\n",
         "        Germany        4,292,597.22\n",
         "        ... and 5 more\n",
@@ -167,7 +167,8 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
     for said in ("planning_retry", "BROKEN", "WRONG"):
         assert said not in tour
     end = [line.strip() for line in lines[lines.index("next") + 1 :]]
-    assert [line.rpartition("/interlock ")[2] for line in end[1::2]] == ["chat analyst", "new my_agent", "verify", "docs/tutorial.md"]
+    steps = [line.rpartition("/interlock ")[2] for line in end[1::2]]
+    assert steps == ["chat analyst", "serve --demo", "new my_agent", "verify", "docs/tutorial.md"]
 
 
 def test_a_person_sees_why_a_turn_failed(terminal: Terminal):

@@ -1,15 +1,20 @@
-"""Suspended turns and sessions on the command line: listed, shown, answered by the command that is shown, and deleted."""
+"""Turns and sessions on the command line: listed, shown, followed, answered, cancelled, exported and run by a worker."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from interlock.runtime.turns import NewTurn
+from interlock.stores.turns_sqlite import SqliteTurns
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -95,21 +100,34 @@ def test_the_hint_is_a_command_that_answers_the_question_of_an_own_agent(interlo
     program, *arguments = command_in(suspended.stdout)
     assert (program, arguments[-1]) == ("interlock", "no")
     assert interlock(*arguments).stdout == "ada: no\n"
-    assert interlock("turns").stdout == ""
+    assert interlock("turns", "--status", "open").stdout == ""
 
 
-def test_suspended_turns_are_listed_with_their_question(interlock: Command, suspended: subprocess.CompletedProcess[str]):
+def test_turns_are_listed_with_their_status_and_question(interlock: Command, suspended: subprocess.CompletedProcess[str]):
     listed = interlock("turns").stdout
-    assert re.fullmatch(r"shop\ts-1\t\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\tSell 'lamp'\? 3 left\. \[yes, sell it \| no\]\n", listed)
+    when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    assert re.fullmatch(rf"\w+\tshop\ts-1\twaiting\t{when}\tSell 'lamp'\? 3 left\. \[yes, sell it \| no\]\n", listed)
     [turn] = json.loads(interlock("turns", "--json").stdout)
-    assert (turn["agent"], turn["session"], turn["question"], turn["options"], turn["recommended"], turn["error"]) == (
-        "shop",
-        "s-1",
-        "Sell 'lamp'? 3 left.",
-        ["yes, sell it", "no"],
-        "no",
-        None,
-    )
+    assert (turn["agent"], turn["session"], turn["status"], turn["error"]) == ("shop", "s-1", "waiting", None)
+    assert turn["waiting"] == {"question": "Sell 'lamp'? 3 left.", "options": ["yes, sell it", "no"], "recommended": "no"}
+    assert interlock("turns", "--status", "success").stdout == ""
+    assert interlock("turns", "--status", "asleep").returncode == 2
+
+
+def test_a_turn_is_answered_followed_exported_and_retried(interlock: Command, suspended: subprocess.CompletedProcess[str], tmp_path: Path):
+    [turn] = json.loads(interlock("turns", "--json").stdout)
+    answered = interlock("turns", "answer", "s-1", "no", "--agent", "shop:agent", "--by", "bob", "--grants", "shop:grants")
+    assert answered.stdout == "ada: no\n", answered.stderr
+    shown = json.loads(interlock("turns", "show", turn["turn"], "--json").stdout)
+    assert (shown["status"], shown["output"], shown["answer"]) == ("success", "ada: no", {"text": "no", "by": "bob"})
+    events = [json.loads(line) for line in interlock("turns", "follow", turn["turn"]).stdout.splitlines()]
+    assert [event["metadata"]["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert json.loads(interlock("turns", "follow", turn["turn"], "--after", "2").stdout.splitlines()[0]) == events[2]
+    interlock("turns", "export", turn["turn"], str(tmp_path / "turn.jsonl"))
+    replayed = interlock("replay", str(tmp_path / "turn.jsonl"), "--graph", "shop:agent")
+    assert replayed.returncode == 0, replayed.stderr
+    again = interlock("turns", "retry", turn["turn"]).stdout.strip()
+    assert json.loads(interlock("turns", "show", again, "--json").stdout)["status"] == "ready"
 
 
 def test_a_suspended_turn_is_shown_with_the_command_that_answers_it(interlock: Command, suspended: subprocess.CompletedProcess[str]):
@@ -123,31 +141,59 @@ def test_a_suspended_turn_is_shown_with_the_command_that_answers_it(interlock: C
     assert data["commands"][1] == "interlock run shop:agent --session s-1 --answer abort"
 
 
-def test_a_suspended_turn_is_deleted_after_a_confirmation_only(interlock: Command, suspended: subprocess.CompletedProcess[str]):
-    asked = interlock("turns", "delete", "s-1")
+def test_a_turn_is_cancelled_after_a_confirmation_only(interlock: Command, suspended: subprocess.CompletedProcess[str]):
+    asked = interlock("turns", "cancel", "s-1")
     assert asked.returncode == 2
     assert "--yes" in asked.stderr
-    assert interlock("turns", "delete", "s-1", "--yes").stdout == "The suspended turn of shop in session 's-1' is deleted.\n"
-    assert interlock("turns").stderr == "There are no suspended turns.\n"
-    assert interlock("turns", "delete", "s-1", "--yes").stderr.startswith("nothing_waits: ")
+    assert re.fullmatch(r"Turn '\w+' is cancelled\.\n", interlock("turns", "cancel", "s-1", "--yes").stdout)
+    assert interlock("turns", "--status", "open").stderr == "There are no such turns.\n"
+    assert interlock("turns", "cancel", "s-1", "--yes").stderr.startswith("turn_unknown: ")
 
 
-def test_a_damaged_record_is_listed_and_can_be_deleted(interlock: Command, suspended: subprocess.CompletedProcess[str], tmp_path: Path):
-    [file] = (tmp_path / "data" / "turns").glob("*.waiting")
-    file.write_text("{}\n")
-    assert interlock("turns").stdout.endswith("\tcannot be read (record_invalid)\n")
-    assert "Fix: delete the turn." in interlock("turns", "show", "s-1").stdout
-    assert interlock("turns", "delete", "s-1", "--yes").returncode == 0
-    assert list((tmp_path / "data" / "turns").glob("*.waiting")) == []
+def test_a_damaged_store_of_turns_is_reported_and_left_as_it_is(
+    interlock: Command, suspended: subprocess.CompletedProcess[str], tmp_path: Path
+):
+    file = tmp_path / "data" / "turns.db"
+    for beside in file.parent.glob("turns.db-*"):
+        beside.unlink()
+    file.write_bytes(b"this is not a database" * 100)
+    assert interlock("turns").stderr.startswith("store_corrupt: ")
+    assert file.read_bytes() == b"this is not a database" * 100
 
 
-def test_two_agents_with_a_turn_in_one_session_have_to_be_told_apart(
+def test_a_worker_runs_what_was_submitted_and_stops_on_sigterm(
+    interlock: Command, script: str, tmp_path: Path, environment: dict[str, str]
+):
+    (tmp_path / "submit.py").write_text(
+        "import asyncio\n"
+        "from interlock import Interlock\n"
+        "async def main():\n"
+        "    async with Interlock() as app:\n"
+        "        print(await app.submit('sam', 'hello', turn='t-1'))\n"
+        "asyncio.run(main())\n"
+    )
+    ready = tmp_path / "ready"
+    submitted = subprocess.run([sys.executable, "submit.py"], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    assert submitted.stdout == "t-1\n"
+    command = [script, "worker", "sam", "--ready-file", str(ready)]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as worker:
+        events = interlock("turns", "follow", "t-1").stdout.splitlines()
+        assert json.loads(events[-1])["data"]["output"]["status"] == "success"
+        assert ready.exists()
+        worker.terminate()
+        said = worker.communicate(timeout=30)[1]
+    assert said.endswith("The worker has stopped.\n")
+    assert not ready.exists()
+    assert json.loads(interlock("turns", "show", "t-1", "--json").stdout)["attempts"] == 1
+
+
+def test_of_two_agents_with_a_turn_in_one_session_one_has_to_be_named(
     interlock: Command, suspended: subprocess.CompletedProcess[str], tmp_path: Path
 ):
     (tmp_path / "other.py").write_text(SHOP.replace('name="shop"', 'name="other"'))
     interlock("run", "other:agent", "lamp", "--session", "s-1", "--grants", "other:grants")
-    assert "Several agents have a suspended turn in session 's-1': " in interlock("turns", "show", "s-1").stderr
-    assert interlock("turns", "show", "s-1", "--agent", "other").stdout.startswith("other, session s-1, suspended ")
+    assert "Several agents have an open turn in session 's-1': other, shop." in interlock("turns", "show", "s-1").stderr
+    assert "\nagent     other\n" in interlock("turns", "show", "s-1", "--agent", "other").stdout
 
 
 def test_a_question_is_listed_without_what_the_settings_redact(interlock: Command, suspended: subprocess.CompletedProcess[str]):
@@ -198,3 +244,18 @@ def test_a_file_that_is_no_store_is_a_typed_error(interlock: Command, tmp_path: 
     (tmp_path / "data" / "sessions.sqlite").write_text("no database, and long enough to be looked at as one" * 20)
     ran = interlock("sessions")
     assert (ran.returncode, ran.stderr.partition(":")[0]) == (2, "store_corrupt")
+
+
+def test_a_turn_whose_contracts_have_changed_is_listed_as_parked(interlock: Command, tmp_path: Path):
+    interlock("run", "sam", "hello", "--session", "s")  # creates the folder
+    new = NewTurn(turn="old", agent="sam", session="s", header=b"{}", fingerprint="of an earlier version", build="0.1")
+
+    async def accept() -> None:
+        store = SqliteTurns(tmp_path / "data" / "turns.db")
+        await store.accept(new)
+        await store.aclose()
+
+    asyncio.run(accept())
+    assert "parked: The contracts of 'sam' have changed since turn 'old' began." in interlock("turns").stdout
+    shown = interlock("turns", "show", "old").stdout
+    assert "start a worker with build 0.1, or cancel the turn and retry it" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,25 @@ def test_the_extra_of_an_agent_is_enough_for_it(agent: str, wheel: Path, tmp_pat
     assert json.loads(ran.stdout)["status"] == "success"
     verified = environment.interlock("show", agent)
     assert verified.returncode == 0, verified.stderr
+
+
+def test_a_command_whose_package_is_missing_says_what_installs_it(core: Environment):
+    refused = core.interlock("verify", "interlock.cli.minimal:agent")
+    assert refused.returncode == 2
+    assert (
+        refused.stderr
+        == "extra_missing: Package 'langchain-core' is not installed, and this needs it. Run: pip install 'interlock[langgraph]'\n"
+    )
+
+
+def test_the_readme_of_the_package_has_no_links_that_need_the_repository(wheel: Path):
+    with zipfile.ZipFile(wheel) as packed:
+        (metadata,) = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
+        text = packed.read(metadata).decode()
+    assert "# Interlock" in text
+    assert "Description-Content-Type: text/markdown" in text
+    assert "Tutorial: create an agent" in text
+    assert [link for link in re.findall(r"\]\(([^)]*)\)", text) if not link.startswith(("http:", "https:"))] == []
 
 
 def test_the_version_is_printed(core: Environment):

@@ -30,16 +30,19 @@ TURNS: dict[str, tuple[Scripted, ...]] = {
 }
 
 
-async def watched(store: Store, engine: EngineName, text: str, *replies: Scripted, **settings: Any) -> tuple[TurnResult, list[Event]]:
+async def watched(
+    store: Store, engine: EngineName, text: str, *replies: Scripted, turn: str | None = None, **settings: Any
+) -> tuple[TurnResult, list[Event]]:
     events: list[Event] = []
     store.ask("DEL", key_of("watched"))
     app = store.shared(engine, ScriptedModel(*replies), fixed=True, **settings)
-    return await app.run("desk", text, session="watched", on_event=events.append), events
+    return await app.run("desk", text, session="watched", turn=turn, on_event=events.append), events
 
 
 @pytest.mark.parametrize("replies", TURNS.values(), ids=TURNS)
 async def test_both_engines_emit_the_same_events(store: Store, replies: tuple[Scripted, ...]):
-    (one, first), (two, second) = [await watched(store, engine, "An oak desk", *replies) for engine in ENGINES]
+    turn = new_session()
+    (one, first), (two, second) = [await watched(store, engine, "An oak desk", *replies, turn=turn) for engine in ENGINES]
     assert first == second
     assert one.path == two.path
     assert one.to_json() == two.to_json()

@@ -134,7 +134,7 @@ async def test_5_two_turns_at_once_in_one_application_follow_one_another(talk: T
     assert talk.store.document(talk.session)["version"] == 2
 
 
-async def test_5_of_two_turns_at_once_in_two_applications_one_is_told_to_try_again(talk: Talk):
+async def test_5_of_two_turns_at_once_in_two_applications_one_is_refused_and_may_be_retried(talk: Talk):
     met = asyncio.Barrier(2)
 
     async def meet() -> None:

@@ -68,9 +68,9 @@ BRANCHING = {"decision_logic_node", "model_call_node"}
 
 # field: type, labels
 STATE: dict[str, tuple[str, list[str]]] = {
-    "conversation_id": ("str", []),
-    "trace_id": ("str", []),
-    "created_at": ("str", []),
+    "conversation_id": ("str", ["Untrusted"]),
+    "trace_id": ("str", ["Untrusted"]),
+    "created_at": ("str", ["Trusted"]),
     "input_type": ("Literal['text', 'audio', 'image']", ["Control"]),
     "raw_input": ("str | TextWithFile", ["Untrusted"]),
     "preprocessing_result": ("PreprocessingResult | None", ["Untrusted"]),

@@ -162,7 +162,7 @@ def test_a_node_that_only_the_flowchart_has_is_named():
 
 
 def test_a_node_that_only_the_table_has_is_named():
-    line = "| `stranger` | - | - | - | - |"
+    line = "| `stranger` | - | - | - | - | - |"
     text = TEXT.replace("| `router_node` |", f"{line}\n| `router_node` |", 1)
     assert found(text) == ["line of the table 'stranger' is in the document but not in the rows"]
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contract.document import Document, Edge, read_document, read_document_file
+from interlock.contract.document import Document, Edge, read_document, read_document_file, without_proofs
 from interlock.errors import DocumentInvalid
 
 TABLE = """
@@ -274,3 +275,44 @@ def test_any_page_is_read_or_refused(chart: str, table: str):
             assert error.message  # noqa: PT017 - one of two good endings
         else:
             assert {edge.source for edge in document.edges} <= document.nodes | {"END", "__end__"}
+
+
+DECISIONS = """
+| node | may read | may write | may use | must not | decides on |
+|---|---|---|---|---|---|
+| `a` | - | - | - | - | `kind` |
+
+| guard | says |
+|---|---|
+| `is_late` | whether it is late |
+
+| effect | node | argument | comes from |
+|---|---|---|---|
+| `Mail.send` | `a` | `to` | `address` |
+
+```claims
+every path passes a
+```
+"""
+
+
+def test_a_document_without_its_proofs_keeps_everything_else():
+    whole = page("flowchart TD\n  a --> END", DECISIONS)
+    assert (read_document(whole, graph="g").decisions, read_document(whole, graph="g").claims) != (None, ())
+    less = without_proofs(whole)
+    document = read_document(less, graph="g")
+    assert (document.decisions, document.guards, document.effects, document.claims) == (None, None, None, ())
+    assert document == replace(read_document(whole, graph="g"), decisions=None, guards=None, effects=None, claims=())
+    assert "Some prose." in less
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("| `Mail.send` | `a` | `to` |", "needs 4 cells"),
+        ("| `Mail.send` | `a` and `b` | `to` | `address` |", "one effect, one node and one argument"),
+    ],
+)
+def test_a_line_of_the_table_of_effects_that_cannot_be_read_is_quoted(line: str, says: str):
+    with pytest.raises(DocumentInvalid, match=says):
+        read("flowchart TD\n  a --> END", DECISIONS.replace("| `Mail.send` | `a` | `to` | `address` |", line))

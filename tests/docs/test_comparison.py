@@ -37,7 +37,7 @@ def test_which_mistakes_are_noticed_is_as_it_was_written_down(library: str, comp
     assert judged == written
 
 
-def test_everybody_was_measured_in_the_versions_that_are_asked_for(compare: Callable[[str], Any]):
+def test_every_subject_was_measured_in_the_pinned_versions(compare: Callable[[str], Any]):
     subjects = compare("measure").SUBJECTS
     assert FIGURES["skipped"] == {}
     assert [one["name"] for one in FIGURES["measured"]] == [subject.title for subject in subjects]

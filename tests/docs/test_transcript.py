@@ -46,7 +46,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_a_transcript_that_is_out_of_step_is_named_and_can_be_written_anew(transcript: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_transcript_that_is_out_of_date_is_named_and_can_be_written_again(transcript: Any, monkeypatch: pytest.MonkeyPatch):
     before = Path.cwd()
     monkeypatch.setattr(sys, "argv", ["transcript.py"])
     assert transcript.main() == 0

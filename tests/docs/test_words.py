@@ -16,6 +16,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
     *sorted(page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "decisions"),
+    *sorted(page for name in ("README.md", "document.md") for page in ROOT.glob(f"src/interlock*/**/{name}")),
 ]
 CODE = re.compile(r"^(`{3,}).*?^\1$|``.*?``|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 GENERATED = re.compile(r"^<!-- generated: .*?^<!-- end generated -->$", re.MULTILINE | re.DOTALL)

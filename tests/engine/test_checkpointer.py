@@ -124,7 +124,7 @@ async def test_the_same_contracts_go_on_in_another_process(saver: Any):
         assert state["log"] == [str(one) for one in range(number + 1)]
 
 
-async def test_a_thread_that_nobody_has_sealed_is_refused(saver: Any):
+async def test_a_thread_without_a_fingerprint_is_refused(saver: Any):
     checkpoint = empty_checkpoint()
     at: Any = {"configurable": {"thread_id": "a", "checkpoint_ns": ""}}
     await saver.aput(at, checkpoint, {"source": "loop", "step": 1, "parents": {}}, {})
@@ -154,7 +154,7 @@ async def test_the_metadata_of_the_caller_stay(saver: Any):
     assert state.metadata["interlock_fingerprint"] == diary.fingerprint
 
 
-async def test_nobody_seals_by_metadata_of_their_own(saver: Any):
+async def test_a_callers_metadata_is_not_a_fingerprint(saver: Any):
     forged = THREAD | {"metadata": {"interlock_fingerprint": changed.fingerprint}}
     forged["configurable"] = {**forged["configurable"], "interlock_fingerprint": changed.fingerprint}
     await Interlock().langgraph(diary, checkpointer=saver).ainvoke({"page": "monday"}, forged)

@@ -141,7 +141,7 @@ async def test_reduced_fields_add_up_over_the_turns_of_a_thread(checkpointer: An
     assert (await graph.aget_state(OTHER)).values["log"] == ["sunday"]
 
 
-async def test_a_node_is_handed_the_declared_types_from_a_checkpoint(checkpointer: Any):
+async def test_a_node_gets_the_declared_types_from_a_checkpoint(checkpointer: Any):
     graph = Interlock().langgraph(diary, checkpointer=checkpointer)
     assert (await graph.ainvoke({"page": "monday"}, THREAD))["kinds"] == ["NoneType", "NoneType"]
     assert (await graph.ainvoke({"page": "tuesday"}, THREAD))["kinds"] == ["Fact", "tuple", "tuple"]
@@ -156,7 +156,7 @@ async def test_a_thread_can_be_taken_up_again_in_the_middle():
     assert resumed["response"].output == "first"
 
 
-def test_a_checkpointer_that_is_handed_in_stays_as_it_was():
+def test_a_checkpointer_of_the_caller_is_not_changed():
     saver = InMemorySaver()
     before = saver.serde
     Interlock(grants={ModelBackend: ScriptedBackend("hi")}).langgraph("sam", checkpointer=saver)

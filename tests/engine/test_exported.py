@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextvars import ContextVar
+from functools import partial
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Annotated, Any, ClassVar
 
 import pytest
@@ -159,7 +162,7 @@ async def test_a_state_that_is_changed_from_outside_is_not_shown():
     assert SECRET not in repr(listener.heard)
 
 
-async def test_what_is_set_for_a_run_is_not_set_for_whoever_reads_it():
+async def test_what_is_set_for_a_run_is_not_set_for_its_reader():
     class Plain(TypedDict):
         text: str
 
@@ -282,3 +285,15 @@ async def test_where_the_managers_are_not_loaded_there_is_nothing_to_wrap(monkey
     monkeypatch.delitem(sys.modules, "langsmith.run_helpers", raising=False)
     with alone():
         await asyncio.sleep(0)
+
+
+def test_a_module_that_another_thread_is_about_to_load_has_nothing_to_hide(monkeypatch: pytest.MonkeyPatch):
+    """Such a module is in `sys.modules` with some of its names. Turns that started then ended with `internal`."""
+    for name in ("langchain_core.callbacks.manager", "langchain_core.runnables.config", "langsmith.run_helpers"):
+        module: Any = ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setattr(module.__spec__, "_initializing", True, raising=False)
+        module.tracing_context = partial(pytest.fail, "its other names are not there yet")
+        monkeypatch.setitem(sys.modules, name, module)
+    with alone():
+        pass

@@ -214,7 +214,7 @@ class Outer(TypedDict, total=False):
     receipts: str
 
 
-async def test_a_question_interrupts_the_graph_of_somebody_else_that_ours_is_inside():
+async def test_a_question_interrupts_the_outer_graph():
     bank = RealBank()
     builder = StateGraph(Outer)
     builder.add_node("order", Interlock(grants={Bank: bank}).langgraph(order))

@@ -202,7 +202,7 @@ async def test_a_call_of_a_model_is_inside_the_run_of_its_node():
     ]
 
 
-async def test_every_node_is_told_once():
+async def test_every_node_is_reported_once():
     events = await native_events(compiled(), HELLO)
     begun = [event["name"] for event in events if event["event"] == "on_chain_start"]
     assert begun == ["talk", "look_up", "speak"]
@@ -353,7 +353,7 @@ async def test_a_model_that_fails_is_heard_by_handlers_and_the_typed_error_is_ra
         assert (type(heard), heard.code) == (kind, kind.code)
 
 
-async def test_a_node_that_fails_after_its_calls_has_told_them():
+async def test_a_node_that_fails_after_its_calls_has_reported_them():
     async def stumble(question: str, *, model: Model) -> Answered:
         await model.reply([Message(role="user", text=question)])
         raise RuntimeError
@@ -373,7 +373,7 @@ async def test_a_node_ends_when_everything_was_heard():
     assert "".join(listener.of("token")) == "word " * 8
 
 
-async def test_calls_that_a_node_makes_at_once_are_told_apart():
+async def test_concurrent_calls_of_a_node_have_different_run_ids():
     async def both(question: str, *, model: Model) -> Answered:
         async def ask(text: str) -> str:
             return "".join([piece.text async for piece in model.stream([Message(role="user", text=text)])])
@@ -482,7 +482,7 @@ class Raising(AsyncCallbackHandler):
         raise LookupError(token)
 
 
-async def test_a_handler_that_fails_disturbs_nobody_unless_it_wants_to():
+async def test_a_handler_that_fails_disturbs_the_turn_only_if_it_asks_to():
     state = await compiled().ainvoke(HELLO, {"callbacks": [Raising(is_raised=False)]})
     assert state["answer"] == "It is three."
     with pytest.raises(LookupError, match="It is"):
@@ -502,7 +502,7 @@ class Curious:
         return ModelResponse(status="success", output="hi")
 
 
-async def test_a_run_that_nobody_listens_to_tells_nothing():
+async def test_a_run_without_listeners_emits_nothing():
     model = Curious()
     graph = Interlock(grants={ModelBackend: model}).langgraph("sam")
     await graph.ainvoke({"raw_input": "hello"})
@@ -549,7 +549,7 @@ class Whose:
     user: str
 
 
-async def test_a_graph_inside_a_graph_of_somebody_elses_with_a_context_is_heard():
+async def test_a_graph_inside_an_outer_graph_with_a_context_is_reported():
     builder = StateGraph(Talk, context_schema=Whose)
     builder.add_node("mine", compiled())
     builder.add_edge(START, "mine")
@@ -661,13 +661,13 @@ async def heard_messages(*events: dict[str, Any]) -> list[Any]:
     return heard
 
 
-async def test_a_role_that_langchain_does_not_know_and_a_text_that_is_none_are_passed_on():
+async def test_an_unknown_role_and_a_missing_text_are_passed_on():
     said = [{"role": "referee", "text": "offside"}, {"role": "user", "text": None}]
     heard = await heard_messages({"event": "on_chat_model_start", "data": {"input": [said]}})
     assert heard == [ChatMessage(content="offside", role="referee"), HumanMessage("")]
 
 
-async def test_an_error_is_told_as_one_of_its_class_whoever_made_the_mistake():
+async def test_an_error_is_reported_with_its_class():
     *_, error = await heard_messages(
         {"event": "on_chat_model_start", "data": {"input": "hello"}},
         {"event": "on_chat_model_error", "data": {"error": {"code": InputTooLarge.code, "message": "It is too much."}}},
@@ -692,7 +692,7 @@ JSON = st.recursive(
 
 
 @given(asked=JSON, piece=JSON, answer=JSON, is_model=st.booleans())
-async def test_whatever_an_event_holds_is_passed_on(*, asked: Any, piece: Any, answer: Any, is_model: bool):
+async def test_all_data_of_an_event_is_passed_on(*, asked: Any, piece: Any, answer: Any, is_model: bool):
     class Counting(AsyncCallbackHandler):
         raise_error = True
 

@@ -460,7 +460,7 @@ def test_a_bomb_of_nesting_is_a_typed_error(serializer: ClosedSerializer, depth:
             serializer.loads_typed(stored(head * depth + b"\xc0"))
 
 
-def test_whoever_calls_from_deep_inside_gets_a_typed_error_too(serializer: ClosedSerializer):
+def test_a_caller_with_a_deep_stack_gets_a_typed_error_too(serializer: ClosedSerializer):
     kept = serializer.dumps_typed(nested(DEEPEST, by=WRAPS["record"]))
 
     def deep(levels: int, call: Any) -> Any:
@@ -622,14 +622,14 @@ def test_nothing_that_another_serializer_wrote_is_read(serializer: ClosedSeriali
     ],
     ids=lambda row: row[1][4:].decode("latin-1").encode("unicode_escape").decode()[:60],
 )
-def test_a_row_that_nobody_here_would_write_is_corrupt(serializer: ClosedSerializer, row: tuple[str, bytes]):
+def test_a_row_that_the_serializer_would_not_write_is_corrupt(serializer: ClosedSerializer, row: tuple[str, bytes]):
     with pytest.raises(StoreCorrupt, match="left as it is") as caught:
         serializer.loads_typed(row)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 
 
-def test_a_zone_that_nobody_knows_is_not_looked_for(serializer: ClosedSerializer, monkeypatch: pytest.MonkeyPatch):
+def test_an_unknown_time_zone_is_not_looked_for(serializer: ClosedSerializer, monkeypatch: pytest.MonkeyPatch):
     berlin = special("datetime", 2024, 1, 1, 0, 0, 0, 0, 0, "Europe/Berlin")
     assert serializer.loads_typed(berlin).tzinfo == zoneinfo.ZoneInfo("Europe/Berlin")
     looked: list[str] = []
@@ -648,7 +648,7 @@ def test_a_class_that_is_not_on_the_list_is_said_to_be_none_of_the_state(seriali
 
 @given(st.one_of(st.binary(), values.map(lambda value: ClosedSerializer(CLASSES).dumps_typed(value)[1][4:])), st.data())
 @settings(max_examples=150)
-def test_bytes_that_somebody_changed_are_corrupt_or_other_plain_data(packed: bytes, data: st.DataObject):
+def test_bytes_that_were_changed_are_corrupt_or_other_plain_data(packed: bytes, data: st.DataObject):
     changes = data.draw(st.lists(st.tuples(st.integers(0, max(len(packed) - 1, 0)), st.integers(0, 255)), max_size=4))
     changed = bytearray(packed)
     for place, byte in changes:
@@ -684,7 +684,7 @@ def test_damage_is_noticed_wherever_it_is(value: Any, data: st.DataObject):
 
 
 @pytest.mark.parametrize("kept", [bytearray, memoryview])
-def test_whatever_a_driver_calls_bytes_is_read(serializer: ClosedSerializer, kept: Any):
+def test_every_type_of_bytes_of_a_driver_is_read(serializer: ClosedSerializer, kept: Any):
     tag, data = serializer.dumps_typed([1])
     assert serializer.loads_typed((tag, kept(data))) == [1]
 
@@ -813,7 +813,7 @@ def test_a_nan_is_a_nan(serializer: ClosedSerializer):
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [("a" * 64, "b" * 64), ("a" * 64, ""), ("", "b" * 64)])
-def test_what_was_sealed_for_somebody_else_is_incompatible_whatever_is_in_it(wrote: str, reads: str):
+def test_what_was_written_for_another_graph_is_incompatible_with_any_content(wrote: str, reads: str):
     kept = ClosedSerializer((Colour,), seal=wrote).dumps_typed(Colour(next(iter(Colour))))
     assert ClosedSerializer((Colour,), seal=wrote).loads_typed(kept) == Colour(next(iter(Colour)))
     with pytest.raises(StateIncompatible):

@@ -134,14 +134,14 @@ async def test_langgraph_can_continue_a_failed_turn_where_it_stopped():
     assert (await graph.ainvoke({"said": "c"}, THREAD))["answer"] == "a b c"
 
 
-async def test_what_somebody_writes_to_a_finished_thread_is_there_in_the_next_turn():
+async def test_an_update_of_a_finished_thread_is_there_in_the_next_turn():
     graph = driven(agent)
     await graph.ainvoke({"said": "a"}, THREAD)
     await graph.aupdate_state(THREAD, {"heard": ("aside",)}, as_node="respond")
     assert (await graph.ainvoke({"said": "b"}, THREAD))["answer"] == "a aside b"
 
 
-async def test_what_a_turn_began_with_is_in_no_state_that_somebody_gets_to_see():
+async def test_the_initial_state_of_a_turn_is_in_no_visible_state():
     graph = driven(agent)
     seen = [state async for state in graph.astream({"said": "a"}, THREAD, stream_mode="values")]
     seen += [snapshot.values async for snapshot in graph.aget_state_history(THREAD)]

@@ -77,7 +77,7 @@ SWITCHES: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_nobody_who_listens_to_the_whole_process_gets_a_secret(switch: str, sink: Sink, tmp_path: Path):
+def test_no_listener_of_the_whole_process_gets_a_secret(switch: str, sink: Sink, tmp_path: Path):
     environment, listens = SWITCHES[switch]
     env = {
         "LANGSMITH_ENDPOINT": sink.address,

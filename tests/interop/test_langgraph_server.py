@@ -14,7 +14,8 @@ import pytest
 from langgraph_sdk import get_client
 
 from interlock import Interlock
-from tests.support.langgraph_server import ROOT, Server, environment, surroundings
+from tests.support.interop import ROOT, environment
+from tests.support.langgraph_server import Server, surroundings
 
 Client: TypeAlias = Any  # langgraph_sdk's, whose results have no types that a checker could follow
 MODES: list[Any] = ["values", "updates", "messages", "messages-tuple", "tasks", "checkpoints", "debug", "custom", "events"]
@@ -193,7 +194,7 @@ def test_no_run_has_blocked_the_servers_event_loop(server: Server):
 
 
 def test_no_scene_of_any_agent_makes_a_call_that_the_server_forbids_on_its_event_loop(tmp_path: Path):
-    command = [environment() / "python", Path(__file__).with_name("blocking.py"), tmp_path]
+    command = [environment("langgraph") / "python", Path(__file__).with_name("blocking.py"), tmp_path]
     made = subprocess.run(command, check=False, capture_output=True, text=True, env=surroundings(tmp_path) | {"PYTHONPATH": str(ROOT)})
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout) == {}

@@ -160,6 +160,21 @@ async def test_another_turn_with_the_same_id_is_a_conflict(url: str):
         assert (await sessions.load("s")).values == {"said": ("a", "b")}
 
 
+async def test_what_a_frozen_worker_saved_is_replaced_by_the_worker_that_has_the_turn(url: str):
+    async with opened(url) as store:
+        sessions = store.sessions()
+        before = await grow(sessions, "s", "a")
+        await sessions.save("s", {"said": ("a", "lost")}, expected=before.version, turn="t", epoch=1)
+        for _ in range(2):
+            await sessions.save("s", {"said": ("a", "told")}, expected=before.version, turn="t", epoch=2)
+        with pytest.raises(StateConflict):
+            await sessions.save("s", {"said": ("a", "late")}, expected=before.version, turn="t", epoch=1)
+        assert (await sessions.load("s")).values == {"said": ("a", "told")}
+        await grow(sessions, "s", "c")
+        with pytest.raises(StateConflict):
+            await sessions.save("s", {"said": ("a", "later")}, expected=before.version, turn="t", epoch=3)
+
+
 async def test_a_state_of_other_contracts_is_rejected_and_not_changed(url: str):
     async with opened(url) as store:
         before = await grow(store.sessions(), "s", "a")

@@ -370,6 +370,17 @@ async def test_a_concurrent_save_is_a_conflict(sessions: Documents, session_id: 
     await other.aclose()
 
 
+async def test_a_save_that_is_made_again_changes_nothing(sessions: Documents, session_id: str, served: Served):
+    await sessions.save(session_id, made(1), expected=0)
+    await sessions.save(session_id, made(2, mine=True), expected=1)
+    for again in (sessions, opened(served.url)):
+        await again.save(session_id, made(2, mine=True), expected=1)
+        with pytest.raises(StateConflict):
+            await again.save(session_id, made(2, mine=False), expected=1)
+    assert await sessions.load(session_id) == made(2, mine=True)
+    await again.aclose()
+
+
 async def test_an_expired_session_is_a_conflict(sessions: Documents, session_id: str, served: Served):
     await sessions.save(session_id, made(1), expected=0)
     served.client.delete(key(session_id))
@@ -519,7 +530,7 @@ async def test_only_the_expected_commands_and_keys_are_used(own: Served):
         await sessions.save("s", made(2), expected=1)
         await sessions.load("s")
         with pytest.raises(StateConflict):
-            await sessions.save("s", made(2), expected=0)
+            await sessions.save("s", made(3), expected=0)
         await sessions.ping()
     await sessions.aclose()
     scripted = [" ".join(command.split()[:2]) for command in said if command.startswith(("EVAL ", "EVALSHA "))]

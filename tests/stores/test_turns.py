@@ -74,7 +74,7 @@ async def test_a_worker_that_accepts_a_turn_gets_it_at_once(turns: Turns):
     assert (accepted.claim.journal, accepted.claim.events, accepted.claim.state) == ((), (), None)
 
 
-async def test_the_same_key_is_the_same_turn_in_every_status(turns: Turns):
+async def test_the_same_key_is_the_same_turn_for_each_status(turns: Turns):
     claim = await turns.running(turn="t", key="k", digest="d", session="s")
     for _ in range(2):
         again = await turns.store.accept(a_turn(key="k", digest="d", session="other"), worker="w2")
@@ -214,8 +214,8 @@ async def test_a_turn_that_was_rolled_back_is_hidden_unless_asked_for(turns: Tur
 
 async def test_ready_turns_are_claimed_oldest_first_up_to_the_limit(turns: Turns):
     names = [(await turns.store.accept(a_turn())).turn.turn for _ in range(5)]
-    first = await turns.store.claim("w1", fingerprints=["f1"], limit=2, lease_s=60)
-    rest = await turns.store.claim("w2", fingerprints=["f1"], limit=9, lease_s=60)
+    first = await turns.store.claim("w1", fingerprints=["f1"], limit=2)
+    rest = await turns.store.claim("w2", fingerprints=["f1"], limit=9)
     assert [[claim.turn.turn for claim in claims] for claims in (first, rest)] == [names[:2], names[2:]]
     assert {(claim.turn.status, claim.turn.owner, claim.turn.epoch) for claim in first} == {("running", "w1", 1)}
     assert await turns.store.claim("w1", fingerprints=["f1"]) == []
@@ -278,6 +278,24 @@ async def test_a_lease_is_over_by_the_stores_clock(turns: Turns):
     assert len(await turns.store.claim("w2", fingerprints=["f1"])) == 1
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_lease_that_was_given_before_the_clock_was_set_back_is_over(turns: Turns, *, is_cancelled: bool):
+    await turns.running(turn="t")
+    if is_cancelled:
+        await turns.store.cancel("t")
+    turns.clock.move(-0.5)
+    assert await turns.store.claim("w2", fingerprints=["f1"]) == []
+    turns.clock.move(-3600)
+    assert [claim.turn.turn for claim in await turns.store.claim("w2", fingerprints=["f1"])] == ([] if is_cancelled else ["t"])
+    assert await turns.status("t") == ("cancelled" if is_cancelled else "running")
+
+
+async def test_a_turn_that_was_accepted_before_the_clock_was_set_back_can_start(turns: Turns):
+    await turns.store.accept(a_turn("t"))
+    turns.clock.move(-3600)
+    assert [claim.turn.turn for claim in await turns.store.claim("w", fingerprints=["f1"])] == ["t"]
+
+
 async def test_a_claim_brings_what_earlier_attempts_stored(turns: Turns):
     first = await turns.running(session="s")
     await turns.store.end(first.turn.turn, 1, replace(SUCCESS, state=b"state"), NOTHING)
@@ -306,7 +324,7 @@ async def test_the_old_worker_of_a_turn_is_lost(turns: Turns):
 async def test_a_lease_that_is_over_still_writes_while_no_other_worker_has_claimed_the_turn(turns: Turns):
     await turns.running(turn="t", lease_s=OVER_S)
     assert await turns.store.write("t", 1, Writes(entries=[b"a"])) == "ok"
-    assert await turns.store.renew("w1", {"t": 1}, lease_s=60) == {"t": "ok"}
+    assert await turns.store.renew("w1", {"t": 1}) == {"t": "ok"}
     assert await turns.store.claim("w2", fingerprints=["f1"]) == []
 
 
@@ -570,7 +588,7 @@ async def test_renew_answers_for_each_turn(turns: Turns):
 
 
 async def test_find_returns_the_newest_first_by_every_filter(turns: Turns):
-    await turns.running(turn="a", session="s", tenant="x", key="k")
+    await turns.running(turn="a", session="s", tenant="x", key="k", principal="eve")
     await turns.store.accept(a_turn("b", session="s", agent="desk"))
     await turns.store.accept(a_turn("c", session="r"))
     await turns.store.cancel("c")
@@ -581,6 +599,7 @@ async def test_find_returns_the_newest_first_by_every_filter(turns: Turns):
     assert await found() == "cba"
     assert (await found(tenant="x"), await found(tenant=""), await found(tenant="y")) == ("a", "cb", "")
     assert (await found(agent="desk"), await found(session="s"), await found(key="k")) == ("b", "ba", "a")
+    assert (await found(principal="eve"), await found(principal="bob")) == ("a", "")
     assert (await found(statuses=["running", "cancelled"]), await found(statuses={"queued"})) == ("ca", "")
     assert await found(session="s", agent="sam", statuses=["running"]) == "a"
     (full,) = await turns.store.find(TurnFilter(key="k"))
@@ -598,6 +617,26 @@ async def test_find_by_pages(turns: Turns):
     assert seen == [name for name in reversed(names) if name != names[3]]
     assert [turn.turn for turn in await turns.store.find(TurnFilter(statuses=["ready"]), Page(before=names[3]))] == names[2::-1]
     assert await turns.store.find(TurnFilter(), Page(before="unknown")) == []
+
+
+async def test_progress_returns_status_and_number_of_events_of_the_turns_that_are_asked_for(turns: Turns):
+    running, other = await turns.running(), await turns.running()
+    await turns.store.write(running.turn.turn, 1, Writes(events=[b"a", b"b"]))
+    assert await turns.store.progress([running.turn.turn, "unknown"]) == {running.turn.turn: ("running", 2)}
+    await turns.store.end(other.turn.turn, 1, TurnEnd(status="success"), Writes())
+    assert await turns.store.progress([other.turn.turn]) == {other.turn.turn: ("success", 0)}
+    assert await turns.store.progress([]) == {}
+
+
+async def test_load_counts_open_turns_by_agent_and_status(turns: Turns):
+    await turns.running(agent="sam")
+    first = (await turns.store.accept(a_turn(agent="sam"))).turn
+    turns.clock.move(5)
+    await turns.store.accept(a_turn(agent="sam"))
+    ended = await turns.running(agent="desk")
+    await turns.store.end(ended.turn.turn, 1, TurnEnd(status="success"), Writes())
+    found = {(agent, status): (count, oldest) for agent, status, count, oldest in await turns.store.load()}
+    assert found == {("sam", "running"): (1, first.created), ("sam", "ready"): (2, first.created)}
 
 
 async def test_prune_deletes_turns_that_ended_before_a_time_and_keeps_session_state(turns: Turns):

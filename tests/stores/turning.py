@@ -43,7 +43,7 @@ class Turns:
     store: TurnStore
     clock: Clock
 
-    async def running(self, *, worker: str = "w1", lease_s: float = 60, **given: Any) -> Claim:
+    async def running(self, *, worker: str = "w1", lease_s: float = 3.0, **given: Any) -> Claim:
         """Accept a turn and claim it."""
         accepted = await self.store.accept(a_turn(**given), worker=worker, lease_s=lease_s)
         assert accepted.claim is not None

@@ -86,6 +86,7 @@ def tools(**functions: str) -> dict[str, Any]:
     """Settings for tools of this module, beside those that there are."""
     return {
         "tool_functions": {name: f"{__name__}:{function}" for name, function in functions.items()},
+        "tool_effects": dict.fromkeys(functions, "asks"),
         "analyst_tools": ("bq_query", "search", "calculate", *functions),
     }
 

@@ -23,7 +23,7 @@ PASSWORD = "hunter2"  # noqa: S105 - what no message may show
 
 # It outlives whoever started it by no more than a moment: the end of its input, also by a kill, is the end of the server.
 KEEPER = """
-"$1/pg_ctl" -D "$2/data" -l "$2/log" -w -t 60 -s -o "-k '$2' -c listen_addresses= -c fsync=off -c shared_buffers=16MB" start >&2 || exit 1
+"$1/pg_ctl" -D "$2/data" -l "$2/log" -w -t 60 -s -o "-k '$2' -c listen_addresses= -c fsync=$3 -c shared_buffers=16MB" start >&2 || exit 1
 echo ready
 read -r word
 "$1/pg_ctl" -D "$2/data" -m immediate -w -s stop >&2
@@ -34,8 +34,9 @@ read -r word
 class PostgresServer:
     """A server in a folder of its own, which can be stopped and started. It listens at a socket there and wants a password."""
 
-    def __init__(self, folder: Path, *, binaries: Path) -> None:
+    def __init__(self, folder: Path, *, binaries: Path, fsync: str = "off") -> None:
         self.folder = folder
+        self._fsync = fsync
         self.url = self.database("postgres")
         self._binaries = binaries
         self._keeper: subprocess.Popen[str] | None = None
@@ -49,7 +50,7 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description is not None else []
 
     def start(self) -> None:
-        command = ["/bin/sh", "-c", KEEPER, "keeper", str(self._binaries), str(self.folder)]
+        command = ["/bin/sh", "-c", KEEPER, "keeper", str(self._binaries), str(self.folder), self._fsync]
         self._keeper = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, **somebody(self.folder)
         )
@@ -91,8 +92,10 @@ def installed(folder: Path) -> Path:
 
 
 @contextmanager
-def postgres_server(folder: Path | None = None) -> Generator[PostgresServer]:
+def postgres_server(folder: Path | None = None, *, fsync: str = "off") -> Generator[PostgresServer]:
     """Run a server with its data in a new folder inside `folder`, which needs a short path; both go when it ends.
+
+    Tests need no data that survives a power cut; who measures commits sets `fsync` to "on".
 
     As root it runs as nobody, and a folder that nobody can get to is refused.
     """
@@ -116,7 +119,7 @@ def postgres_server(folder: Path | None = None) -> Generator[PostgresServer]:
         )
         if made.returncode != 0:
             raise RuntimeError(f"PostgreSQL cannot be set up: {made.stderr}")
-        server = PostgresServer(own, binaries=binaries)
+        server = PostgresServer(own, binaries=binaries, fsync=fsync)
         server.start()
         try:
             yield server

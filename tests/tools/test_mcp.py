@@ -421,7 +421,7 @@ class Listed:
 
     def __init__(self, name: str, schema: dict[str, Any] | None = None, description: str | None = None) -> None:
         self.name = name
-        self.title = None
+        self.title = self.annotations = None
         self.description = description
         self.input_schema = schema or {"type": "object"}
 

@@ -219,3 +219,20 @@ async def test_the_doctor_has_a_line_for_the_agent_and_what_its_providers_say(tm
     found = {check.what: check async for check in examine(Settings(data_dir=tmp_path), [shop])}
     assert found["agent shop"].state == "broken"
     assert "shop" not in found
+
+
+def test_secrets_come_from_files_and_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "interlock_turn_url").write_text("postgresql://user:hunter2@db/shop\n")
+    (tmp_path / "interlock_shop_key").write_text(KEY)
+    (tmp_path / "another_program").write_text("x")
+    monkeypatch.delenv("INTERLOCK_TURN_URL", raising=False)
+    monkeypatch.setenv("INTERLOCK_SECRETS_DIR", str(tmp_path))
+    read = read_settings()
+    assert read.turn_url is not None
+    assert read.turn_url.get_secret_value() == "postgresql://user:hunter2@db/shop"
+    assert keys(read.of(ShopSettings)) == [KEY]
+    monkeypatch.setenv("INTERLOCK_TURN_URL", "memory:")
+    assert str((read_settings().turn_url or SecretStr("")).get_secret_value()) == "memory:"
+    monkeypatch.setenv("INTERLOCK_SECRETS_DIR", str(tmp_path / "none"))
+    with pytest.raises(SettingsInvalid, match="INTERLOCK_SECRETS_DIR"):
+        read_settings()

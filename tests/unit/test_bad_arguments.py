@@ -174,7 +174,7 @@ BROKEN: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize("error", [error for _, error in BROKEN], ids=[name for name, _ in BROKEN])
-async def test_a_record_whose_error_is_none_is_invalid(tmp_path: Path, error: Any):
+async def test_a_record_whose_error_is_malformed_is_invalid(tmp_path: Path, error: Any):
     heading, entry, ending = await recorded(tmp_path)
     entry["entry"] |= {"error": error, "result": None}
     last = copy.deepcopy(ending)
@@ -195,7 +195,7 @@ async def test_a_record_whose_error_is_none_is_invalid(tmp_path: Path, error: An
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_record_that_somebody_has_changed_is_replayed_or_refused(tmp_path: Path, data: st.DataObject):
+def test_a_record_that_was_changed_is_replayed_or_refused(tmp_path: Path, data: st.DataObject):
     """Whatever is changed in a record, nothing but our errors comes of it."""
     if not (tmp_path / "record").exists():
         asyncio.run(recorded(tmp_path))

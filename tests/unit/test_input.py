@@ -23,7 +23,7 @@ from interlock.input import check_session, check_size, check_text
         ("a\0b", InputEncoding),
     ],
 )
-def test_a_text_that_is_none_or_too_large_is_refused(text: str, refused: type[InputError]):
+def test_an_unusable_or_too_large_text_is_refused(text: str, refused: type[InputError]):
     with pytest.raises(refused):
         check_text(text, max_bytes=10)
 

@@ -44,6 +44,7 @@ SILENT = {  # modules that only say what is in them
     "interlock_agents.gateway.files",
     "interlock_agents.puntini.graphs",
     "interlock.models",
+    "interlock.server",
     "interlock.stores",
     "interlock.tools",
     "interlock_agents.gateway.workers",

@@ -18,7 +18,7 @@ from interlock.secrets import SecretIfLong, SecretUrl, find_secrets
 CANARY = "canary-of-the-settings"
 
 
-def test_passwords_and_what_is_handed_to_tool_servers_are_secret_and_the_rest_of_a_url_is_not():
+def test_passwords_and_environments_of_tool_servers_are_secret_and_the_rest_of_a_url_is_not():
     settings = {
         "session_url": "redis://user:open-sesame@127.0.0.1/0",
         "memory_url": "postgresql://user:abra%40cadabra@127.0.0.1/db",

@@ -3,9 +3,9 @@
 The implementations are in models/, stores/, tools/ and system.py. An agent may declare capabilities of its own.
 """
 
-from interlock.capabilities.capability import Capability
+from interlock.capabilities.capability import Capability, Effect, asks, keyed
 from interlock.capabilities.clock import Clock
-from interlock.capabilities.human import Human, Question
+from interlock.capabilities.human import FormQuestion, Human, Question
 from interlock.capabilities.ids import Ids
 from interlock.capabilities.memory import Memory, MemoryReader, MemoryWriter
 from interlock.capabilities.model import Chunk, Decision, Message, Model, ModelReply, Tool, ToolCall, Usage
@@ -13,13 +13,15 @@ from interlock.capabilities.progress import Progress
 from interlock.capabilities.sessions import SessionReader, SessionStore, SessionWriter
 from interlock.capabilities.speech import Speech
 from interlock.capabilities.timer import Timer
-from interlock.capabilities.tools import Toolbox, ToolGateway, ToolRequest, ToolResult
+from interlock.capabilities.tools import Toolbox, ToolGateway, ToolRequest, ToolResult, approval_question
 
 __all__ = [
     "Capability",
     "Chunk",
     "Clock",
     "Decision",
+    "Effect",
+    "FormQuestion",
     "Human",
     "Ids",
     "Memory",
@@ -42,4 +44,7 @@ __all__ = [
     "ToolResult",
     "Toolbox",
     "Usage",
+    "approval_question",
+    "asks",
+    "keyed",
 ]

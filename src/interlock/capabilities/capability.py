@@ -8,9 +8,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar, get_origin
 
-__all__ = ["Capability", "Marks", "asks", "emits", "instant", "is_capability", "is_stream", "keyed", "marks_of", "methods"]
+__all__ = ["Capability", "Effect", "Marks", "asks", "emits", "instant", "is_capability", "is_stream", "keyed", "marks_of", "methods"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Effect = Literal["asks", "keyed", "once"]
+"""What a call does outside: nothing, something that may be repeated with the same key, or something that must not be repeated."""
 
 
 class Capability(Protocol):
@@ -28,8 +31,8 @@ class Marks:
     event: Literal["chat_model", "tool", "custom"] | None = None
     asks_model: bool = False
     instant: bool = False
-    effect: Literal["asks", "keyed", "once"] = "once"
-    """What a call does outside. A method that is not marked may have an effect that must not be repeated."""
+    effect: Effect = "once"
+    """What a call does outside. A method or tool that is not marked may have an effect that must not be repeated."""
 
 
 def marks_of(method: Callable[..., Any]) -> Marks:
@@ -57,12 +60,15 @@ def instant(method: F) -> F:
 
 
 def asks(method: F) -> F:
-    """Mark a method that only asks: its calls change nothing outside, so a resumed turn may make them again."""
+    """Mark a method, or the function of a tool, that only asks: its calls change nothing outside, so a resumed turn may make them again."""
     return _mark(method, effect="asks")
 
 
 def keyed(method: F) -> F:
-    """Mark a method with an effect that the far side applies once for each idempotency key, so a resumed turn may make it again."""
+    """Mark a method, or the function of a tool, with an effect that is applied once for each idempotency key.
+
+    A resumed turn may make the call again.
+    """
     return _mark(method, effect="keyed")
 
 

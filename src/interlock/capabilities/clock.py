@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from interlock.capabilities.capability import Capability, asks, instant
+from interlock.labels import Trusted
 
 __all__ = ["Clock"]
 
@@ -15,6 +16,6 @@ class Clock(Capability, Protocol):
 
     @asks
     @instant
-    async def now(self) -> datetime:
+    async def now(self) -> Annotated[datetime, Trusted]:
         """Return the current time in UTC."""
         ...

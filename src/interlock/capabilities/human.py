@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from interlock.capabilities.capability import Capability
+from interlock.capabilities.capability import Capability, keyed
+from interlock.capabilities.forms import check_answer, check_schema
 
-__all__ = ["Human", "Question"]
+__all__ = ["FormQuestion", "Human", "Question", "resolve_answer"]
 
 _LEADING = frozenset(
     "no please ok okay i mean meant it is its s take use choose option number the a an".split()  # noqa: SIM905 - a line instead of twenty
@@ -64,6 +66,25 @@ class Question:
         return found[0] if len(found) == 1 else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class FormQuestion(Question):
+    """A question that is answered with data, which a page asks for by a form. The answer is JSON text that fits `schema`.
+
+    `schema` is a JSON schema: a string, a number, a boolean, an enum, or an object of those. Raises ContractViolation for another one.
+    """
+
+    schema: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+
+
+def resolve_answer(asked: Mapping[str, Any], said: str) -> str:
+    """Return what a reply means to a question that is stored as JSON data. Raises InputSchema where it does not fit the form."""
+    schema = asked.get("schema")
+    return Question(text="", options=tuple(asked["options"])).resolve(said) if schema is None else check_answer(schema, said)
+
+
 def _words(text: str) -> list[str]:
     """Split a text into lower-case words without punctuation."""
     return re.findall(r"[\w+#-]+", text.casefold())
@@ -72,6 +93,7 @@ def _words(text: str) -> list[str]:
 class Human(Capability, Protocol):
     """Asks a person. The turn is suspended until the answer arrives."""
 
+    @keyed
     async def ask(self, question: Question) -> str | None:
         """Return the person's answer, or None if there is no person to ask.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from interlock.capabilities.capability import Capability, asks, instant
+from interlock.labels import Trusted
 
 __all__ = ["Ids"]
 
@@ -14,6 +15,6 @@ class Ids(Capability, Protocol):
 
     @asks
     @instant
-    async def new(self) -> str:
+    async def new(self) -> Annotated[str, Trusted]:
         """Return an identifier that was never returned before."""
         ...

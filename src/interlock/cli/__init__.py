@@ -13,10 +13,12 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from interlock.cli import agents, chat, doctor, graph, new, replay, run, sessions, show, turns, verify
+from interlock.cli import agents, chat, doctor, graph, keys, new, replay, run, serve, sessions, show, turns, verify, worker
+from interlock.cli.groups import ListingGroup
 from interlock.cli.plugins import PluginGroup
 from interlock.cli.screen import fail, print_error, print_line
 from interlock.errors import InterlockError
+from interlock.extras import missing_extra
 
 __all__ = ["app", "main"]
 
@@ -47,10 +49,13 @@ def interlock(
 app.command(name="agents")(agents.agents)
 app.command(name="new")(new.new)
 app.command(name="show")(show.show)
-app.command(name="run")(run.run)
+app.command(name="run", context_settings={"allow_extra_args": True})(run.run)
 app.command(name="chat")(chat.chat)
-app.add_typer(turns.turns, name="turns")
-app.add_typer(sessions.sessions, name="sessions")
+app.command(name="serve")(serve.serve)
+app.add_typer(keys.keys, name="keys")
+app.command(name="worker")(worker.worker)
+app.add_typer(turns.turns, name="turns", cls=ListingGroup)
+app.add_typer(sessions.sessions, name="sessions", cls=ListingGroup)
 app.command(name="graph")(graph.graph)
 app.command(name="replay")(replay.replay)
 app.command(name="verify")(verify.verify)
@@ -64,6 +69,9 @@ def main() -> None:
         app()
     except InterlockError as error:
         fail(error)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        fail(missing_extra(error))
         sys.exit(2)
     except CancelledError:
         sys.exit(128 + signal.SIGTERM)

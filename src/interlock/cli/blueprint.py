@@ -10,7 +10,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import interlock.capabilities as library
@@ -61,7 +61,9 @@ class Blueprint:
     gives: str | None
     forbids: tuple[str, ...]
     text: str = field(repr=False)
-    """The document."""
+    """The document, with everything that follows from it in its last column."""
+    added: tuple[str, ...] = ()
+    """What the last column of the document lacked, a sentence for each node."""
 
     @property
     def capabilities(self) -> tuple[str, ...]:
@@ -93,13 +95,18 @@ def read_blueprint(path: Path, *, graph: str) -> Blueprint:
     _stop(path, problems)
     made = _blueprint(document, text, graph)
     _stop(path, [*_write_problems(made, document), *_prohibition_problems(made, document)])
-    return made
+    missing = {node.name: _in_order(_prohibitions(made, node) - document.duties[node.name][_MUST_NOT], text) for node in made.nodes}
+    missing = {name: what for name, what in missing.items() if what}
+    completed = _with_prohibitions(text, document, missing)
+    if read_document(completed, graph=graph) != read_document(text, graph=graph):
+        made = _blueprint(read_document(completed, graph=graph), completed, graph)
+    return replace(made, added=tuple(f"`{name}`: {', '.join(f'`{one}`' for one in what)}" for name, what in missing.items()))
 
 
 def _stop(path: Path, problems: Iterable[str]) -> None:
     found = list(problems)
     if found:
-        raise DocumentInvalid(f"No rows can agree with '{path.name}': {'; '.join(found)}.")
+        raise DocumentInvalid("\n  ".join([f"No rows can agree with '{path.name}':", *(f"{one}." for one in found)]))
 
 
 def _shape_problems(document: Document) -> Iterator[str]:
@@ -246,16 +253,37 @@ def _write_problems(made: Blueprint, document: Document) -> Iterator[str]:
 
 
 def _prohibition_problems(made: Blueprint, document: Document) -> Iterator[str]:
-    """Compare the last column with what follows from the rest of the document."""
+    """Find prohibitions that contradict the rest of the document."""
     for node in made.nodes:
-        follows = {name for name in made.capabilities if name not in node.uses}
-        follows |= {_BRANCH} if len(set(node.goes.values())) == 1 else set()
-        says = document.duties[node.name][_MUST_NOT]
-        for name in sorted(follows - says):
-            why = "the node has one target" if name == _BRANCH else "it is used or forbidden elsewhere in the graph"
-            yield f"node '{node.name}' lacks `{name}` under '{_MUST_NOT}': {why}"
-        for name in sorted(says - follows):
+        for name in sorted(document.duties[node.name][_MUST_NOT] - _prohibitions(made, node)):
             yield f"node '{node.name}' has `{name}` under '{_MUST_NOT}', and may do it by the rest of the document"
+
+
+def _prohibitions(made: Blueprint, node: BlueprintNode) -> frozenset[str]:
+    """Return what a node must not do, by what the rest of the document allows."""
+    branch = {_BRANCH} if len(set(node.goes.values())) == 1 else set[str]()
+    return frozenset({name for name in made.capabilities if name not in node.uses} | branch)
+
+
+def _with_prohibitions(text: str, document: Document, missing: Mapping[str, Sequence[str]]) -> str:
+    """Return the document with what is missing in the last column of the duties of these nodes."""
+    lines, column = text.splitlines(keepends=True), None
+    for number, line in enumerate(lines):
+        cells = line.split("|")
+        header = [cell.strip().lower() for cell in cells]
+        if not line.strip().startswith("|"):
+            column = None
+        elif header[1] == "node" and _MUST_NOT in header:
+            column = header.index(_MUST_NOT)
+        if column is None or len(cells) <= column:
+            continue
+        name = next(iter(_CODE.findall(cells[1])), "")
+        if name in missing and frozenset(_CODE.findall(cells[column])) == document.duties[name][_MUST_NOT]:
+            said = re.sub(r"^(nothing( else)?|none|-|–|—)$", "", cells[column].strip().rstrip(";,."))  # noqa: RUF001 - dashes of tables
+            added = ", ".join(f"`{one}`" for one in missing[name])
+            cells[column] = f" {said}; {added} " if said else f" {added} "
+            lines[number] = "|".join(cells)
+    return "".join(lines)
 
 
 def _library_capability(name: str) -> type | None:

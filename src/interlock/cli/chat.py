@@ -72,7 +72,7 @@ HELP = {
 _FILE = re.compile(r"""/file\s+(?:"(?P<quoted>[^"]+)"|(?P<plain>\S+))(?:\s+(?P<question>.+))?""", re.DOTALL)
 
 
-def chat(  # noqa: PLR0917 - the command line's options
+def chat(
     agent: AgentArgument,
     session: Annotated[str | None, typer.Option(help="The session to continue; a new one by default.")] = None,
     model: ModelOption = None,

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 
 from interlock.cli.blueprint import Blueprint, BlueprintNode, library_methods
+from interlock.contract.document import without_proofs
 
 __all__ = ["GENERATED", "generate"]
 
@@ -41,7 +42,7 @@ def generate(name: str, blueprint: Blueprint) -> dict[str, str]:
         **({"capabilities.py": _capabilities} if blueprint.own else {}),
         **({"adapters.py": _adapters} if blueprint.unprovided else {}),
     }
-    files = {file: write(name, blueprint) for file, write in writers.items()} | {"document.md": blueprint.text}
+    files = {file: write(name, blueprint) for file, write in writers.items()} | {"document.md": without_proofs(blueprint.text)}
     return {file.replace("test_agent", f"test_{name}"): files[file] for file in GENERATED if file in files}
 
 

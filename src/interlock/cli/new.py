@@ -56,17 +56,19 @@ def new(
     ] = None,
     minimal: Annotated[bool, typer.Option("--minimal", help="Create the smallest agent that runs.")] = False,
 ) -> None:
-    """Create an agent of your own.
+    """Create an agent of your own in a new folder.
 
-    The new folder has an agent that answers questions, one that is generated from an architecture document, or the smallest one.
+    By default it answers questions. `--from` generates it from an architecture document, `--minimal` creates the smallest one.
     """
     if document is not None and minimal:
         raise typer.BadParameter("'--from' and '--minimal' exclude each other.")
     if graph is not None and document is None:
         raise typer.BadParameter("'--graph' requires '--from'.")
     check_name(name, folder)
+    added: tuple[str, ...] = ()
     if document is not None:
-        files, purposes = generate(name, read_blueprint(document, graph=graph or name)), GENERATED
+        blueprint = read_blueprint(document, graph=graph or name)
+        files, purposes, added = generate(name, blueprint), GENERATED, blueprint.added
         first = f"interlock show {name}:agent"
     elif minimal:
         files, purposes = from_template(name, MINIMAL, MINIMAL_FILES), MINIMAL_FILES
@@ -82,6 +84,11 @@ def new(
     print_line(f"'{name}' is created:\n")
     for place, purpose in places.items():
         print_line(f"  {safe(place):{width}}  {purpose}")
+    if added:
+        place = (folder / name / "document.md").as_posix()
+        print_line(f"\nAdded under 'must not' in '{safe(place)}', because it follows from the rest:\n")
+    for line in added:
+        print_line(f"  {safe(line)}")
     print_line("\nNext:\n")
     for command in commands(name, folder, first):
         print_line(f"  {safe(command)}")

@@ -19,7 +19,7 @@ from interlock.runtime.turn import TurnResult
 __all__ = ["replay"]
 
 
-def replay(  # noqa: PLR0917 - the command line's options
+def replay(
     file: Annotated[Path, typer.Argument(help="A file that 'interlock run --record' wrote.")],
     engine: EngineOption = None,
     graph: Annotated[str | None, typer.Option(help="For the record of an agent of your own: MODULE:NAME.")] = None,

@@ -51,7 +51,8 @@ __all__ = ["each", "read_file", "run", "show_result"]
 _UNNAMED = "application/octet-stream"
 
 
-def run(  # noqa: PLR0917 - the command line's options
+def run(
+    context: typer.Context,
     agent: AgentArgument,
     text: Annotated[str | None, typer.Argument(help="The input; without it, standard input is read.")] = None,
     session: SessionOption = None,
@@ -78,6 +79,8 @@ def run(  # noqa: PLR0917 - the command line's options
     """Run one turn. Exits with 0 after success, 1 after a typed error, 2 if the input is refused."""
     if answer is not None and (text is not None or file is not None or session is None or record is not None or user is not None):
         raise typer.BadParameter("'--answer' requires '--session', and excludes TEXT, '--file', '--record' and '--user'.")
+    if context.args:
+        raise typer.BadParameter(f"The input is one argument, so '{safe(context.args[0])}' is one too many. Fix: put the input in quotes.")
     if as_json and events:
         raise typer.BadParameter("'--json' and '--events' exclude each other: the last event has the result.")
     options = given_options(grants=grants, model=model, engine=engine)
@@ -206,8 +209,7 @@ def show_result(result: TurnResult, live: Live | None = None, *, agent: str = ""
     if not is_terminal():
         if result.error is not None:
             print_error(error_line(result.error))
-        print_line(safe(output_of(result)))
-        for line in lines:
+        for line in [*([] if result.output is None else [output_of(result)]), *lines]:
             print_line(safe(line))
         return
     screen = console()

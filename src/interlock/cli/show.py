@@ -21,12 +21,23 @@ __all__ = ["show"]
 def show(
     agent: AgentArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    flow: Annotated[
+        bool,
+        typer.Option("--flow", help="Print a Mermaid flowchart: nodes that decide are thick, dotted arrows come from what steers them."),
+    ] = False,
+    decisions: Annotated[bool, typer.Option("--decisions", help="Print what the document lists: decisions, guards and effects.")] = False,
 ) -> None:
     """Show the contracts of an agent.
 
     For each node: what it reads, uses and writes, which node follows on which outcome, and what it must not do. `interlock graph` draws it.
     """
     found = find(agent)
+    if decisions:
+        _show_decisions(found)
+        return
+    if flow:
+        _show_flow(found)
+        return
     if as_json:
         print_json({"agent": found.name, "speaks": list(found.speakers), "graphs": [as_data(graph) for graph in found.graphs]}, indent=2)
         return
@@ -41,6 +52,34 @@ def show(
         _show_subgraphs(found)
     if found.speakers:
         print_line(f"\n{'' if is_terminal() else '# '}speaks to the user: {', '.join(found.speakers)}")
+
+
+def _show_decisions(agent: Agent) -> None:
+    """Print the parts of a document that follow from the bodies of the nodes, as Markdown."""
+    from interlock.verification.proofs import prove_agent  # noqa: PLC0415 - reads every body
+
+    for number, (name, proof) in enumerate(prove_agent(agent).items()):
+        print_line(f"{chr(10) if number else ''}# {name}\n\n| node | decides on |\n|---|---|")
+        for node, flow in proof.flow.nodes.items():
+            print_line(f"| `{node}` | {', '.join(f'`{source}`' for source in flow.decisions) or 'nothing'} |")
+        if proof.flow.guards:
+            print_line("\n| guard | says |\n|---|---|")
+            for guard, function in proof.flow.guards.items():
+                print_line(f"| `{guard}` | {(function.__doc__ or '').strip().partition(chr(10))[0]} |")
+        if proof.flow.effects:
+            print_line("\n| effect | node | argument | comes from |\n|---|---|---|---|")
+            for row in proof.flow.effects:
+                sources = ", ".join(f"`{one}`" for one in row.sources) or "the code alone"
+                print_line(f"| `{row.effect}` | `{row.node}` | `{row.argument}` | {sources} |")
+
+
+def _show_flow(agent: Agent) -> None:
+    """Print each graph with what can steer it."""
+    from interlock.verification.overview import flowchart  # noqa: PLC0415 - reads every body
+    from interlock.verification.proofs import prove_agent  # noqa: PLC0415 - reads every body
+
+    for number, (name, proof) in enumerate(prove_agent(agent).items()):
+        print_line(f"{chr(10) if number else ''}# {name}\n\n```mermaid\n{flowchart(proof.flow)}\n```")
 
 
 def _show_subgraphs(agent: Agent) -> None:

@@ -1,47 +1,24 @@
-"""Lists and deletes stored data: suspended turns and the sessions of checkpoints."""
+"""Lists and deletes the sessions of checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-from interlock.errors import InterlockError
-from interlock.runtime.recording import read_record
 from interlock.secrets import without_password
 from interlock.settings import Settings
 from interlock.stores.session_files import read_threads
-from interlock.suspended import SuspendedTurns
 
 __all__ = [
     "StoredSession",
-    "StoredTurn",
     "delete_checkpoints",
-    "delete_suspended_turn",
     "list_checkpoint_sessions",
-    "list_suspended_turns",
     "unlisted_checkpoints",
 ]
 
 _UUID_EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredTurn:
-    """A suspended turn. One whose record cannot be read has an `error` in place of the question. The texts are not redacted."""
-
-    agent: str
-    session: str
-    turn: str | None
-    suspended: str
-    """When the turn was suspended."""
-    question: str | None
-    options: Sequence[str]
-    recommended: str
-    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,42 +31,6 @@ class StoredSession:
     """How many turns have stored their fields."""
     changed: str | None
     """When the last turn stored its fields."""
-
-
-def list_suspended_turns(settings: Settings) -> list[StoredTurn]:
-    """List the suspended turns, the oldest first."""
-    return sorted(map(_suspended_turn, _suspended(settings).files()), key=lambda turn: turn.suspended)
-
-
-def delete_suspended_turn(settings: Settings, turn: StoredTurn) -> None:
-    """Delete a suspended turn with its record. The session keeps what its earlier turns have stored."""
-    _suspended(settings).drop(turn.agent, turn.session)
-
-
-def _suspended(settings: Settings) -> SuspendedTurns:
-    return SuspendedTurns(settings.folder / "turns")
-
-
-def _suspended_turn(path: Path) -> StoredTurn:
-    when = _shown(datetime.fromtimestamp(path.stat().st_mtime, UTC))
-    try:
-        record = read_record(path)
-    except InterlockError as error:
-        agent, _, session = path.stem.partition("-")
-        return StoredTurn(
-            agent=agent, session=session, turn=None, suspended=when, question=None, options=(), recommended="", error=error.code
-        )
-    header = record.header
-    asked: Any = next((entry.question for entry in reversed(record.entries) if entry.question is not None), None) or {}
-    return StoredTurn(
-        agent=header.agent,
-        session=header.session,
-        turn=header.turn,
-        suspended=when,
-        question=asked.get("text"),
-        options=tuple(asked.get("options", ())),
-        recommended=asked.get("recommended", ""),
-    )
 
 
 def unlisted_checkpoints(settings: Settings) -> str | None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
@@ -23,6 +24,7 @@ from interlock.engine import ENGINES
 from interlock.errors import AgentUnknown, ContractError, InterlockError
 from interlock.logs import configure_logging
 from interlock.settings import read_settings
+from interlock.spelling import closest
 
 __all__ = [
     "AgentArgument",
@@ -123,7 +125,16 @@ async def closed_at_end(app: Interlock) -> AsyncGenerator[None]:
 
 def target(name: str) -> str | Graph | Agent:
     """Return the argument of `Interlock.run`: the name of an installed agent, or the object at MODULE:NAME."""
-    return own(name) if ":" in name else name
+    if ":" in name:
+        return own(name)
+    _check_own(name)
+    return name
+
+
+def _check_own(name: str) -> None:
+    """Refuse the name of a module here, which is only the first half of the name of an agent of your own."""
+    if name not in AGENTS and name.isidentifier() and (Path(name, "__init__.py").is_file() or Path(f"{name}.py").is_file()):
+        raise AgentUnknown(f"No agent '{name}' is installed. Fix: for the module '{name}' here, name the agent in it, as '{name}:agent'.")
 
 
 def own(name: str) -> Graph | Agent:
@@ -139,6 +150,7 @@ def find(name: str) -> Agent:
     if ":" in name:
         found = own(name)
         return found if isinstance(found, Agent) else agent_of(found)
+    _check_own(name)
     for known in AGENTS if name not in AGENTS else ():
         # An agent that cannot be loaded has no graphs.
         with suppress(InterlockError):
@@ -154,11 +166,18 @@ def load(name: str, kind: type[T]) -> T:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        module = importlib.import_module(module_name)
+        found = getattr(module, attribute, None)
     except ContractError:
         raise
     except (Exception, SystemExit) as error:
         raise AgentUnknown(f"'{name}' cannot be loaded: {type(error).__name__}: {error}.") from error
+    if found is None:
+        wanted = (Agent, Graph) if kind is object else (kind,)
+        fitting = [known for one in wanted for known, value in vars(module).items() if isinstance(value, one)]
+        close = closest(attribute, fitting) or fitting
+        fix = f" Did you mean '{module_name}:{close[0]}'?" if close else ""
+        raise AgentUnknown(f"'{name}' cannot be loaded: module '{module_name}' has no name '{attribute}'.{fix}")
     if not isinstance(found, kind):
         raise AgentUnknown(f"'{name}' is a {type(found).__name__}, not a {kind.__name__}.")
     return found

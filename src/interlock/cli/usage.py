@@ -27,11 +27,12 @@ class UsageMeter:
     def show(self, result: TurnResult) -> None:
         """Print the line: to standard error, unless standard output is a terminal."""
         usage = result.usage
+        # A model may report none, and the offline rules use none.
+        tokens = ((usage.input_tokens, "in"), (usage.output_tokens, "out"))
         parts = [
             f"{perf_counter() - self._started:.2f} s",
             _counted(usage.model_calls, "model call"),
-            f"{_tokens(usage.input_tokens)} tokens in",
-            f"{_tokens(usage.output_tokens)} tokens out",
+            *(f"{number:,} tokens {where}" for number, where in tokens if number is not None),
             _counted(self._tool_calls, "tool call"),
         ]
         line = ", ".join(parts)
@@ -43,8 +44,3 @@ class UsageMeter:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _tokens(number: int | None) -> str:
-    """Write a number of tokens; a model may report none."""
-    return "unknown" if number is None else f"{number:,}"

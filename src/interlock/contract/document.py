@@ -3,6 +3,8 @@
 A document is Markdown with one Mermaid flowchart and one table whose columns are node, may read, may write, may use and
 must not. In the table only names in backticks are read; the rest is prose. A document of several graphs has a heading for
 each graph, with its name in backticks.
+
+A column `decides on`, a table of guards, a table of effects and blocks of claims are optional. `interlock verify` proves what they say.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TypeAlias
 
 from interlock.errors import DocumentInvalid
 
-__all__ = ["Document", "Duties", "Edge", "read_document"]
+__all__ = ["Claims", "Document", "Duties", "Edge", "read_document", "without_proofs"]
 
 Duties: TypeAlias = dict[str, frozenset[str]]
 """A row of the table: the names in its cells, by column."""
@@ -23,7 +25,8 @@ Duties: TypeAlias = dict[str, frozenset[str]]
 DUTY_COLUMNS = ("may read", "may write", "may use", "must not")
 _START, _END = ("START", "__start__"), ("END", "__end__")
 
-_FENCE = re.compile(r"^```(\w*)\s*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w*)[^\S\n]*([^\n]*)\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_EFFECT_COLUMNS = ("effect", "node", "argument", "comes from")
 _HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
 _ID = r"[A-Za-z_][\w.]*"
@@ -57,17 +60,35 @@ class Document:
     nodes: frozenset[str]
     edges: frozenset[Edge]
     duties: dict[str, Duties] = field(default_factory=dict[str, Duties])
+    decisions: dict[str, frozenset[str]] | None = None
+    """What each node decides on; None if the table of duties has no such column."""
+    guards: frozenset[str] | None = None
+    """The guards; None if there is no table of them."""
+    effects: dict[tuple[str, str, str], frozenset[str]] | None = None
+    """Where each argument of an effect comes from, by effect, node and argument; None if there is no table of effects."""
+    claims: tuple[Claims, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claims:
+    """A block of claims: one a line, with what is `given` (`user_context.max_retries = 0..4`) if it is."""
+
+    given: str
+    lines: tuple[str, ...]
 
 
 def read_document(text: str, *, graph: str) -> Document:
     """Parse the part of a document about a graph. Raises DocumentInvalid for a document that cannot be parsed."""
     part = _part(text, graph)
-    bodies = [_PREAMBLE.sub("", body, count=1) for kind, body in _FENCE.findall(part) if kind == "mermaid"]
+    bodies = [_PREAMBLE.sub("", body, count=1) for kind, _, body in _FENCE.findall(part) if kind == "mermaid"]
     charts = [body for body in bodies if re.match(r"(flowchart|graph)\b", body)]
     if len(charts) != 1:
         raise DocumentInvalid(f"For graph '{graph}' the document has {len(charts)} Mermaid flowcharts; it needs one.")
     edges, nodes = _flowchart(charts[0])
-    duties = _table(_FENCE.sub("", part), graph)
+    text = _FENCE.sub("", part)
+    duties, decisions = _table(text, graph)
+    guards = _rows(text, ("guard",))
+    effects = _rows(text, _EFFECT_COLUMNS)
     entry = frozenset(edge.target for edge in edges if edge.source in _START)
     return Document(
         entry=entry,
@@ -76,7 +97,34 @@ def read_document(text: str, *, graph: str) -> Document:
             Edge(edge.source, edge.outcome, "END" if edge.target in _END else edge.target) for edge in edges if edge.source not in _START
         ),
         duties=duties,
+        decisions=decisions,
+        guards=None if guards is None else frozenset(name for row in guards for name in _CODE.findall(row["guard"])),
+        effects=None if effects is None else dict(map(_effect, effects)),
+        claims=tuple(
+            Claims(info.removeprefix("given").strip(), tuple(line.strip() for line in body.splitlines() if line.strip()))
+            for kind, info, body in _FENCE.findall(part)
+            if kind == "claims"
+        ),
     )
+
+
+def without_proofs(text: str) -> str:
+    """Return a document without its claims, guards, effects and decisions: what can be said before the bodies of the nodes are written."""
+    lines: list[str] = []
+    table, drop, last = "", False, False
+    for line in re.sub(r"^```claims.*?^```[^\S\n]*\n?", "", text, flags=re.MULTILINE | re.DOTALL).splitlines():
+        if line.strip().startswith("|"):
+            if not table:
+                header = [cell.lower() for cell in _cells(line)]
+                table = line
+                drop = header[0] == "guard" or tuple(header[: len(_EFFECT_COLUMNS)]) == _EFFECT_COLUMNS
+                last = header[-1] == "decides on"
+            if not drop:
+                lines.append(line.rstrip().rstrip("|").rpartition("|")[0] + "|" if last else line)
+        else:
+            table, drop, last = "", False, False
+            lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def read_document_file(path: Path, *, graph: str) -> Document:
@@ -152,14 +200,44 @@ def _group(line: str, at: int) -> tuple[list[str], int]:
         at += 1
 
 
-def _table(text: str, graph: str) -> dict[str, Duties]:
-    """Parse the table of duties."""
+def _rows(text: str, columns: tuple[str, ...]) -> list[dict[str, str]] | None:
+    """Return the rows of the table whose first columns are these, each by column; None if there is no such table."""
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        header = [cell.lower() for cell in _cells(line)]
+        if line.strip().startswith("|") and tuple(header[: len(columns)]) == columns:
+            table = itertools.takewhile(lambda following: following.strip().startswith("|"), lines[index + 2 :])
+            rows = [_cells(row) for row in table]
+            for row in rows:
+                if len(row) != len(header):
+                    raise DocumentInvalid(f"The line '{' | '.join(row)}' of the table needs {len(header)} cells.")
+            return [dict(zip(header, row, strict=True)) for row in rows]
+    return None
+
+
+def _effect(row: dict[str, str]) -> tuple[tuple[str, str, str], frozenset[str]]:
+    names = [_CODE.findall(row[column]) for column in _EFFECT_COLUMNS]
+    if any(len(cell) != 1 for cell in names[:3]):
+        raise DocumentInvalid(
+            f"The line '{' | '.join(row.values())}' of the table needs one effect, one node and one argument in backticks."
+        )
+    (effect,), (node,), (argument,), sources = names
+    return (effect, node, argument), frozenset(sources)
+
+
+def _table(text: str, graph: str) -> tuple[dict[str, Duties], dict[str, frozenset[str]] | None]:
+    """Parse the table of duties, and its column of decisions."""
     lines = text.splitlines()
     for index, line in enumerate(lines):
         header = [cell.lower() for cell in _cells(line)]
         if header[0] == "node" and set(DUTY_COLUMNS) <= set(header):
             table = itertools.takewhile(lambda following: following.strip().startswith("|"), lines[index + 2 :])
-            return _duties(header, [_cells(row) for row in table])
+            rows = [_cells(row) for row in table]
+            duties = _duties(header, rows)
+            if "decides on" not in header:
+                return duties, None
+            column = header.index("decides on")
+            return duties, {_CODE.findall(row[0])[0]: frozenset(_CODE.findall(row[column])) for row in rows}
     raise DocumentInvalid(f"For graph '{graph}' the document has no table with the columns node, {', '.join(DUTY_COLUMNS)}.")
 
 

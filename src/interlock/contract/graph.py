@@ -13,6 +13,7 @@ from interlock.contract.dataflow import unwritten_reads
 from interlock.contract.node import Row, Target
 from interlock.contract.rules import Declaration
 from interlock.contract.type_hints import describe, resolve_hints, stable_repr
+from interlock.errors import ExtraMissing
 
 __all__ = ["DEFAULT_MAX_STEPS", "Graph"]
 
@@ -60,6 +61,21 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"Graph({self.name!r}, {len(self.nodes)} nodes)"
+
+    def _repr_svg_(self) -> str | None:
+        """Draw the graph for a notebook. Without the extra `svg` the notebook falls back to Markdown."""
+        from interlock.drawing import draw  # noqa: PLC0415 - only a notebook needs the picture
+
+        try:
+            return draw([self])
+        except ExtraMissing:
+            return None
+
+    def _repr_markdown_(self) -> str:
+        """Show the diagram and the contract table in a notebook."""
+        from interlock.contract.render import markdown, mermaid  # noqa: PLC0415 - it renders graphs, so it imports this module
+
+        return f"```mermaid\n{mermaid(self)}```\n\n{markdown(self)}"
 
     @property
     def capabilities(self) -> tuple[type, ...]:

@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args
 
+from interlock.labels import Control, Label, Secret, Trusted, Untrusted
+
 __all__ = ["Control", "Label", "Present", "Secret", "Trusted", "Untrusted", "has_value", "is_secret"]
-
-
-@dataclass(frozen=True)
-class Label:
-    """A label of a field, written as `Annotated[str, Untrusted]`."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-Untrusted: Final = Label("Untrusted")
-"""The field holds text or data from a model, a tool or a user."""
-
-Secret: Final = Label("Secret")
-"""The field must not leave its scope."""
-
-Control: Final = Label("Control")
-"""The field is a Literal or a bool that routing may depend on."""
-
-Trusted: Final = Label("Trusted")
-"""The field's content comes from code or settings alone."""
 
 
 PRESENCE: Final = object()

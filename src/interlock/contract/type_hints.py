@@ -16,6 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, Required, Typ
 from pydantic import BaseModel, JsonValue
 from typing_extensions import ReadOnly, TypeAliasType, is_typeddict
 
+from interlock.contract.labels import Label
+
 __all__ = [
     "Hints",
     "alternatives",
@@ -141,9 +143,12 @@ def format_type(hint: Any) -> str:
 
 
 def describe(hint: Any, *, inside: tuple[Any, ...] = ()) -> Any:
-    """Describe the structure of a type as JSON data. It is equal in every process and differs when the type differs."""
+    """Describe the structure of a type as JSON data. It is equal in every process and differs when the type differs.
+
+    Labels are left out: they say what is proved about a value, not how it is stored.
+    """
     hint, metadata = unwrap_annotated(hint)
-    notes = sorted(stable_repr(item) for item in metadata)
+    notes = sorted(stable_repr(item) for item in metadata if not isinstance(item, Label))
     return [_structure(hint, inside), *notes] if notes else _structure(hint, inside)
 
 

@@ -42,17 +42,16 @@ def alone() -> Generator[None]:
     Where LangChain is not loaded there is nothing to hide, and no need to load it.
     """
     _wrap_managers()
-    loaded = sys.modules.get(_CONFIG)
-    config: ContextVar[Any] | None = loaded and loaded.var_child_runnable_config
+    config: ContextVar[Any] | None = getattr(_loaded(_CONFIG), "var_child_runnable_config", None)
     config_token = None if config is None else config.set(None)
     hook_token = None if _hook.get() is _passed_only else _hook.set(_passed_only)
-    langsmith = None if hook_token is None else sys.modules.get(_LANGSMITH)
+    tracing = None if hook_token is None else getattr(_loaded(_LANGSMITH), "tracing_context", None)
     try:
-        if langsmith is None:
+        if tracing is None:
             yield
         else:
             # LangSmith's decorators trace without LangChain's callbacks.
-            with langsmith.tracing_context(enabled=False, parent=False):
+            with tracing(enabled=False, parent=False):
                 yield
     finally:
         if hook_token is not None:
@@ -72,11 +71,17 @@ def manager_hook(hook: ManagerHook) -> Generator[None]:
         _hook.reset(token)
 
 
+def _loaded(name: str) -> Any:
+    """Return a module that is loaded. One that another thread is about to load has only some of its names, and nothing to hide yet."""
+    module = sys.modules.get(name)
+    return None if getattr(getattr(module, "__spec__", None), "_initializing", False) else module
+
+
 def _wrap_managers() -> None:
     """Wrap `configure` of LangChain's two callback managers, once they are loaded."""
-    module: Any = sys.modules.get(_MANAGERS)
-    if not hasattr(module, "AsyncCallbackManager") or hasattr(module, "interlock_wrapped"):
-        return  # not loaded, or another thread is about to; or done before
+    module = _loaded(_MANAGERS)
+    if module is None or hasattr(module, "interlock_wrapped"):
+        return
     module.interlock_wrapped = True
     for kind in (module.CallbackManager, module.AsyncCallbackManager):
         kind.configure = classmethod(_wrapped(kind.configure.__func__))

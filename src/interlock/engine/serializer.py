@@ -114,7 +114,7 @@ class ClosedSerializer:
         whole = bytes(cast("bytes", stored))
         packed = whole[_CHECKSUM:]
         if zlib.crc32(packed).to_bytes(_CHECKSUM) != whole[:_CHECKSUM]:
-            raise StoreCorrupt("A checkpoint is damaged: its checksum is of something else; it is left as it is.")
+            raise StoreCorrupt("A checkpoint is damaged: its checksum does not match; it is left as it is.")
         try:
             return self._unpack(ormsgpack.unpackb(packed, ext_hook=_extension), DEEPEST)
         except StoreCorrupt:

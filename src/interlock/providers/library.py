@@ -8,7 +8,7 @@ from interlock.capabilities import Clock, Human, Ids, Memory, Model, Progress, S
 from interlock.human import LaterHuman, NobodyHere
 from interlock.providers.models import check_model, open_model
 from interlock.providers.provider import Provider
-from interlock.providers.stores import check_memory, check_sessions, open_memory, open_sessions
+from interlock.providers.stores import check_memory, check_sessions, missing_memory, missing_sessions, open_memory, open_sessions
 from interlock.system import EventProgress, PlainSpeech, SystemClock, SystemIds, SystemTimer
 
 __all__ = ["LIBRARY"]
@@ -21,6 +21,6 @@ LIBRARY: Sequence[Provider] = (
     Provider(capabilities=(Speech,), open=lambda _: PlainSpeech()),
     Provider(capabilities=(Human,), open=lambda context: LaterHuman() if context.settings.human == "wait" else NobodyHere()),
     Provider(capabilities=(Model,), open=open_model, check=check_model, shared=False),
-    Provider(capabilities=(SessionStore,), open=open_sessions, check=check_sessions),
-    Provider(capabilities=(Memory,), open=open_memory, check=check_memory),
+    Provider(capabilities=(SessionStore,), open=open_sessions, check=check_sessions, missing=missing_sessions),
+    Provider(capabilities=(Memory,), open=open_memory, check=check_memory, missing=missing_memory),
 )

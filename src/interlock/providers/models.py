@@ -44,7 +44,7 @@ def _open_remote(context: Context) -> Model:
     if kind == "scripted" and name:
         return ScriptedModel.read(Path(name))
     if kind and name:
-        require("langchain", extra="openai", what="LangChain, by which model providers are asked,")
+        require("langchain", extra="openai", what="LangChain, which calls model providers,")
         from interlock.models.langchain import open_provider  # noqa: PLC0415 - takes more than a second
 
         key = settings.model_api_key.get_secret_value() if settings.model_api_key else None

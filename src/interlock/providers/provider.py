@@ -63,6 +63,7 @@ class Provider:
     `MemoryReader` and `MemoryWriter`, from which `Memory` inherits. `parts` are capabilities that the adapter's methods receive as
     keyword-only parameters, as nodes do. `adapt` wraps an adapter that the caller grants instead of the provider's. All agents of an
     application share an adapter unless `shared` is false. `check` yields lines for `interlock doctor`; it must not change anything.
+    `missing` returns the name of the setting that several machines need to share what the adapter keeps, where it is not set.
     """
 
     capabilities: tuple[type, ...]
@@ -71,6 +72,7 @@ class Provider:
     parts: tuple[type, ...] = ()
     adapt: Callable[[object], object] | None = None
     shared: bool = True
+    missing: Callable[[Settings], str | None] | None = None
 
     def provides(self, capability: type) -> bool:
         """Return whether the adapter has all methods of a capability."""

@@ -77,6 +77,20 @@ class Providers:
             return granted if provider is None or provider.adapt is None else provider.adapt(granted)
         return None if provider is None else self._open(provider, agent)
 
+    def used(self, agent: Agent) -> list[Provider]:
+        """Return the providers that adapters of an agent come from, those of its subgraphs and of parts included."""
+        graphs, capabilities = list(agent.entries.values()), list[type]()
+        for graph in graphs:  # which gets longer
+            capabilities += graph.capabilities
+            graphs += [one.graph for one in self.subgraphs(agent, graph.capabilities).values() if one.graph not in graphs]
+        found: list[Provider] = []
+        for capability in capabilities:
+            provider = None if self._grant(capability) is not None else self._provider(agent, capability)
+            if provider is not None and provider not in found:
+                found.append(provider)
+                capabilities += provider.parts
+        return found
+
     def session_state(self, graph: Graph, fingerprint: str) -> CheckpointedSessions:
         """Return the store of the fields that outlive a turn of this graph."""
         if fingerprint not in self._session_state:
@@ -150,6 +164,6 @@ def _checked(granted: Mapping[type, object]) -> dict[type, object]:
     for key in granted:
         if not isinstance(key, type):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
             raise SettingsInvalid(
-                f"'{key!s:.100}' is no capability, and nothing can be granted as it. Write the class itself, as in {{Model: adapter}}."
+                f"'{key!s:.100}' is not a capability, so nothing can be granted for it. Write the class itself, as in {{Model: adapter}}."
             )
     return dict(granted)

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from interlock.stores.session_state import CheckpointedSessions
     from interlock.stores.sessions import RedisSessions
 
-__all__ = ["check_memory", "check_sessions", "open_memory", "open_session_state", "open_sessions"]
+__all__ = [
+    "check_memory",
+    "check_sessions",
+    "missing_memory",
+    "missing_session_state",
+    "missing_sessions",
+    "open_memory",
+    "open_session_state",
+    "open_sessions",
+]
 
 Close = Callable[[], Awaitable[None]]
 
@@ -59,6 +68,26 @@ def open_session_state(settings: Settings, graph: Graph | None, fingerprint: str
         timeout_s=settings.max_call_seconds or 1 << 31,
     )
     return CheckpointedSessions(opened, graph="" if graph is None else graph.name, fingerprint=fingerprint), opened.aclose
+
+
+def missing_sessions(settings: Settings) -> str | None:
+    """Return the setting that several machines need to share session documents, where it is not set."""
+    return "session_url" if settings.session_url is None else None
+
+
+def missing_memory(settings: Settings) -> str | None:
+    """Return the setting that several machines need to share the memory, where it is not set."""
+    return "memory_url" if _is_local(settings.memory_url) else None
+
+
+def missing_session_state(settings: Settings) -> str | None:
+    """Return the setting that several machines need to share the fields that outlive a turn, where it is not set."""
+    return "checkpoint_url" if _is_local(settings.checkpoint_url) else None
+
+
+def _is_local(secret: SecretStr | None) -> bool:
+    url = _clear(secret)
+    return url is None or url.startswith(("memory:", "sqlite:"))
 
 
 def _clear(secret: SecretStr | None) -> str | None:

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from interlock.contract.schema import ValidationError
 from interlock.errors import CapabilityTimeout, InterlockError, JournalFailed, ModelTimeout
 from interlock.runtime.events import Run
-from interlock.runtime.journal import CommitPending, JournalCalls, JournalSlot
+from interlock.runtime.journal import JournalSlot
+from interlock.runtime.journal_layers import CommitPending, JournalCalls
 from interlock.runtime.layers import CheckOpen, EmitEvents, Layer, SecretArguments, SecretResults, ValidateResult, raise_alone
 from interlock.runtime.limits import CallDeadline, CallUsage, CloseStream, CountUsage, Deadline, ModelCallLimit
+from interlock.runtime.origins import TrackOrigins
 from interlock.runtime.rate_limits import CallRate
 
 if TYPE_CHECKING:
+    from interlock.capabilities.capability import Effect
     from interlock.runtime.context import NodeContext, TurnFeatures
     from interlock.runtime.targets import Args, Kwargs, Method
 
@@ -31,6 +34,7 @@ LAYERS: tuple[Layer, ...] = (
     ModelCallLimit(),
     SecretArguments(),
     CommitPending(),
+    TrackOrigins(),
     EmitEvents(),
     SecretResults(),
     CountUsage(),
@@ -92,6 +96,10 @@ class Target(ABC):
     def open(self, call: Call) -> Any:
         """Make the call: return a coroutine, or an async generator for a method that streams."""
 
+    async def effect_of(self, call: Call) -> Effect:  # noqa: ARG002 - for targets whose calls differ
+        """Return what a call does outside."""
+        return self.method.effect
+
     def start_event(self, call: Call) -> Run | None:  # noqa: ARG002 - for targets that have events
         """Emit the start event of a call; return the run for its other events, None where it has none."""
         return None
@@ -118,6 +126,10 @@ class Call:
     """What the target has prepared for the call."""
     usage: CallUsage | None = None
     slot: JournalSlot | None = None
+    is_clean = True
+    """Whether nothing from outside was read before the call started."""
+    effect: Effect | None = None
+    """The effect of this call, where it is known better than that of its method."""
     encoded: list[Any] | None = None
     deadline: Deadline | None = None
     run: Run | None = None

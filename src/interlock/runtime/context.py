@@ -13,6 +13,7 @@ from interlock.runtime.journal import Journal
 from interlock.runtime.layers import is_cancelled
 from interlock.runtime.limits import Budget
 from interlock.runtime.observe import LOGGER
+from interlock.runtime.origins import Origins
 from interlock.runtime.rate_limits import RateLimits
 from interlock.runtime.redaction import Redactor
 
@@ -27,6 +28,8 @@ class TurnFeatures(NamedTuple):
     journal: bool = False
     deadlines: bool = False
     rate_limits: bool = False
+    origins: bool = False
+    """Whether a tool has a policy, so that it must be known where the values of the turn come from."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -39,6 +42,7 @@ class TurnContext:
     redactor: Redactor
     journal: Journal | None = None
     rate_limits: RateLimits | None = None
+    origins: Origins | None = None
     path: list[str] = field(default_factory=list[str])
     """The nodes in the order in which they started, each with the nodes that it is inside: `plan_goal/prompt`."""
     models: dict[str, None] = field(default_factory=dict[str, None])
@@ -86,7 +90,7 @@ class NodeContext:
         journal = self.turn.journal
         if journal is None or (self.is_cancelled and is_cancelled()):
             return
-        if self.run is not None:
+        if self.run is not None and not journal.shows_late:
             # The end event of the node shows what rests on its calls.
             with suppress(JournalFailed):
                 await journal.commit()

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from interlock.capabilities.model import Chunk, join_chunks
 from interlock.runtime.redaction import REDACTED, Redactor, StreamRedactor
 
-__all__ = ["Event", "EventEmitter", "Listener", "Observer", "Run", "hide"]
+__all__ = ["Event", "EventEmitter", "Listener", "Observer", "Run", "hide", "run_prefix"]
 
 
 class Event(TypedDict):
@@ -157,12 +157,17 @@ class Run:
         self.events.emit(event, public=self._public)
 
 
+def run_prefix(turn: str) -> str:
+    """Return what the ids of a turn's runs start with."""
+    digits = hashlib.sha256(turn.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
+
+
 class EventEmitter:
     """Emits the events of one turn to its listener and to the observers of the runtime. Neither can disturb the turn."""
 
     def __init__(self, turn: str, *, listener: Listener | None, observers: Sequence[Observer] = (), redactor: Redactor) -> None:
-        digits = hashlib.sha256(turn.encode("utf-8", "surrogatepass")).hexdigest()
-        self._prefix = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-"
+        self._prefix = run_prefix(turn)
         self._runs = self._hidden_runs = self._sequence = 0
         self._listener = listener
         self.observers = observers

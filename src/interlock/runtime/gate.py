@@ -78,6 +78,8 @@ class Gate:
         self._inner = {one: ready for one in graph.capabilities if isinstance(ready := adapters.get(one), ReadySubgraph)}
         self.names: frozenset[str] = graph.state.names.union(*(ready.gate.names for ready in self._inner.values()))
         """The names of all fields, those of inner graphs too."""
+        self.tracks_origins: bool = any(_tracks_origins(adapters.get(capability)) for capability in graph.capabilities)
+        """Whether an adapter has a policy for which it must be known where values come from."""
         asking = {capability for capability in graph.capabilities if _may_ask(capability, adapters.get(capability))}
         self.asking = frozenset(n.name for n in graph.nodes.values() if any(grant.capability in asking for grant in n.grants))
         """The names of the nodes that may ask a person."""
@@ -96,6 +98,14 @@ class Gate:
     def open(self, node: Node, context: NodeContext) -> dict[str, Any]:
         """Return the capabilities that a node is granted, by parameter."""
         return {parameter: proxy(context) for parameter, proxy in self._proxies[node.name]}
+
+
+def _tracks_origins(adapter: object | None) -> bool:
+    if isinstance(adapter, ReadySubgraph):
+        return adapter.gate.tracks_origins
+    if isinstance(adapter, Composed):
+        return any(map(_tracks_origins, adapter.parts.values()))
+    return bool(getattr(adapter, "tracks_origins", False))
 
 
 def _may_ask(capability: type, adapter: object | None) -> bool:

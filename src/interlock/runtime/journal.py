@@ -11,36 +11,32 @@ import asyncio
 import dataclasses
 import hashlib
 import json
-from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, cast
+from json.encoder import encode_basestring_ascii
+from typing import Any, NotRequired, Protocol, cast
 
 from pydantic_core import to_jsonable_python
-from typing_extensions import TypedDict, override
+from typing_extensions import TypedDict
 
-from interlock.capabilities.human import Question
+from interlock.capabilities.human import FormQuestion, Question
 from interlock.contract.type_hints import format_type
 from interlock.errors import (
-    InputError,
+    EffectUnknown,
     InterlockError,
     JournalFailed,
     ModelError,
-    PersonAwaited,
     RecordInvalid,
     RejectedAnswer,
     ReplayDiverged,
+    StoreError,
     StoreUnavailable,
-    TurnError,
+    create_error,
 )
-from interlock.runtime.layers import Layer
 from interlock.secrets import fields_of
 
-if TYPE_CHECKING:
-    from interlock.runtime.call import Call, Target
-    from interlock.runtime.context import TurnFeatures
-
-__all__ = ["CommitPending", "Entry", "Journal", "JournalCalls", "JournalSlot", "JournalStore", "key_of", "recorded_error"]
+__all__ = ["Entry", "Journal", "JournalSlot", "JournalStore", "key_of", "recorded_error"]
 
 
 class RecordedError(TypedDict):
@@ -58,6 +54,7 @@ class AskedQuestion(TypedDict):
     text: str
     options: list[str]
     recommended: str
+    schema: NotRequired[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +63,8 @@ class Entry:
 
     `key` is a hash of the arguments; `told` is what was shown of an answer before all of it was there. The result of a stream is
     the list of its chunks, together with an error if it broke off. An entry with a `question` has no result yet: the turn is
-    suspended until a person answers.
+    suspended until a person answers. An intent is stored before a call that must not be repeated: where it has no result, whether the
+    call had its effect is not known.
     """
 
     turn: str
@@ -79,6 +77,7 @@ class Entry:
     result: Any = None
     error: RecordedError | None = None
     question: AskedQuestion | None = None
+    is_intent: bool = False
 
     def answered(self, text: str) -> Entry:
         """Return the entry of a suspended call with the person's answer."""
@@ -86,21 +85,23 @@ class Entry:
 
 
 class JournalStore(Protocol):
-    """Stores the journal of one turn. Only the claim with the highest epoch may write: other writers get Fenced."""
+    """Stores the journal of one turn, for one writer: another one gets Fenced."""
 
-    async def claim(self, turn: str, epoch: int) -> Sequence[Entry]:
-        """Take the turn over; return the entries that it has."""
+    @property
+    def shows_late(self) -> bool:
+        """Whether events are shown after they were stored, with the entries before them. Then a call that is shown need not wait."""
+        ...
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether another writer may have the turn by now: before an effect, the store has to be asked."""
         ...
 
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Store entries, all or none. When this returns, they are durable. Raises Fenced where a higher epoch claimed the turn.
+        """Store entries, all or none. When this returns, they are durable. Raises Fenced where another writer has the turn.
 
         Where the task that waits for it is cancelled, the same entries come again: those that are stored already are left out.
         """
-        ...
-
-    async def end(self, footer: Mapping[str, Any]) -> None:
-        """Store how the turn ended. Raises Fenced as `append` does."""
         ...
 
 
@@ -177,11 +178,29 @@ class JournalSlot:
 
     async def suspend(self, asked: Question) -> None:
         """Write that the call waits for a person's answer."""
+        self._journal.is_suspended = True
         question: AskedQuestion = {"text": asked.text, "options": list(asked.options), "recommended": asked.recommended}
+        if isinstance(asked, FormQuestion):
+            question["schema"] = dict(asked.schema)
         entry = dataclasses.replace(self.call, question=question)
         if entry not in self._journal.suspended:
             self._journal.pending.append(entry)
-        await self._journal.commit()
+        if not self._journal.shows_late:
+            await self._journal.commit()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an earlier attempt had begun the call as one that must not be repeated, and has no result."""
+        return self._journal.begun[_identity(self.call)] > 0
+
+    async def begin(self) -> None:
+        """Write the intent to make a call that must not be repeated. Ends the turn where an earlier attempt had begun it."""
+        journal, call = self._journal, self.call
+        if self.is_begun:
+            says = f"A worker died while it made the call '{call.capability}.{call.method}', which must not be repeated."
+            raise journal.fail(EffectUnknown(f"{says} Fix: find out whether it had its effect, and run a new turn."))
+        journal.pending.append(dataclasses.replace(call, is_intent=True))
+        await journal.commit()
 
 
 class Journal:
@@ -194,6 +213,7 @@ class Journal:
     """
 
     def __init__(self, turn: str, *, entries: Iterable[Entry] = (), store: JournalStore | None = None, complete: bool = False) -> None:
+        entries = tuple(entries)
         self._turn = turn
         self._store = store
         self._complete = complete
@@ -203,7 +223,14 @@ class Journal:
         """The entries that are not stored yet."""
         self.failure: InterlockError | None = None
         """Why no more calls may be made."""
-        entries = tuple(entries)
+        self.is_suspended = False
+        """Whether a call waits for a person."""
+        self.shows_late = store is not None and store.shows_late
+        """Whether only effects have to be stored before the turn goes on: what is shown is shown when it is stored."""
+        intents = [entry for entry in entries if entry.is_intent]
+        entries = tuple(entry for entry in entries if not entry.is_intent)
+        self.begun = Counter(map(_identity, intents)) - Counter(map(_identity, entries))
+        """The calls that must not be repeated, and whose result was not stored."""
         self.suspended = [entry for entry in entries if entry.question is not None]
         """The calls that waited for a person when the turn was suspended."""
         self.replay_order = [entry for entry in entries if entry.question is None]
@@ -214,7 +241,7 @@ class Journal:
         self.left = len(self.replay_order)
         """How many recorded calls have not been replayed."""
         for entry in sorted(self.replay_order, key=lambda entry: entry.sequence):
-            self._known[entry.node, entry.capability, entry.method, entry.key].append(entry)
+            self._known[_identity(entry)].append(entry)
 
     def slot(self, sequence: int, node: str, capability: str, method: str, key: str) -> JournalSlot:
         """Return the slot of a call. Ends the turn where the journal is complete and does not have the call."""
@@ -233,6 +260,21 @@ class Journal:
         """Whether every entry is stored: none is pending, and none is being stored."""
         return not self.pending and not self._committing.locked()
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether another writer may have the turn by now."""
+        return self._store is not None and self._store.is_stale
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether the turn stops here without its end, because a store failed: a worker that can reach the store resumes it."""
+        return self.shows_late and isinstance(self.failure, StoreError)
+
+    def take_pending(self) -> list[Entry]:
+        """Return the entries that are not stored, to be stored with the end of the turn."""
+        pending, self.pending = self.pending, []
+        return pending
+
     async def commit(self) -> None:
         """Store the pending entries. Ends the turn where they cannot be stored."""
         # One batch after the other, so that entries are stored in the order in which their calls ended. A call whose entry is part of
@@ -240,7 +282,7 @@ class Journal:
         async with self._committing:
             self.check()
             batch, self.pending = self.pending, []
-            if not batch or self._store is None:
+            if self._store is None or not (batch or self._store.is_stale):
                 return
             try:
                 await self._store.append(batch)
@@ -280,153 +322,38 @@ class Journal:
         return [entry for entries in self._known.values() for entry in entries]
 
 
-class CommitPending(Layer):
-    """Commits the journal before a call that may have an effect or that is shown: what it is given may rest on pending entries.
-
-    The call is numbered before that, because concurrent calls must get the same numbers when the turn is resumed, with nothing pending.
-    """
-
-    @override
-    def applies(self, target: Target, turn: TurnFeatures) -> bool:
-        return turn.journal
-
-    @override
-    def start(self, call: Call) -> Awaitable[None] | None:
-        turn, target = call.node.turn, call.target
-        if target.is_journaled:
-            call.sequence = turn.next_sequence()
-        journal = cast("Journal", turn.journal)
-        if journal.is_stored or not (turn.features.events or (target.is_journaled and not target.method.only_asks)):
-            return None
-        return journal.commit()
-
-
-class JournalCalls(Layer):
-    """Replays a call that the journal has; writes the entry of any other."""
-
-    @override
-    def applies(self, target: Target, turn: TurnFeatures) -> bool:
-        return turn.journal
-
-    @override
-    def start(self, call: Call) -> Awaitable[None] | None:
-        turn, target = call.node.turn, call.target
-        journal = cast("Journal", turn.journal)
-        if not target.is_journaled:
-            journal.check()
-            return None
-        method = target.method
-        slot = journal.slot(call.sequence, call.node.node, method.capability, method.name, key_of(call.args, call.kwargs))
-        call.slot = slot
-        if slot.known is not None:
-            return _replay(call, slot, slot.known)
-        call.encoded = []
-        call.on_chunk = slot.listen(call.on_chunk)
-        return slot.catch_up() if journal.left else None
-
-    @override
-    def chunk(self, call: Call, chunk: Any) -> Any:
-        if call.encoded is not None:
-            call.encoded.append(call.target.method.codec(call.args, call.kwargs).encode(chunk))
-        return chunk
-
-    @override
-    def end(self, call: Call) -> Awaitable[None] | None:
-        if call.slot is None:
-            # A composed adapter may have caught the error with which its own calls ended the turn.
-            cast("Journal", call.node.turn.journal).check()
-            return None
-        if call.encoded is None:
-            return _close_replay(call)
-        if call.node.is_cancelled:
-            return None
-        result = call.encoded if call.target.method.is_stream else call.encoded[0]
-        return call.slot.write(result=result, now=_is_shown_or_done(call))
-
-    @override
-    async def fail(self, call: Call, error: BaseException) -> BaseException:
-        if call.slot is None:
-            return error
-        if call.encoded is None:
-            await _close_replay(call)
-        elif isinstance(error, PersonAwaited):
-            if isinstance(error.question, Question):
-                await call.slot.suspend(error.question)
-        elif isinstance(error, InterlockError):
-            result = call.encoded if call.target.method.is_stream else None
-            await call.slot.write(result=result, error=error, now=_is_shown_or_done(call))
-        else:
-            # The turn is cancelled or its journal failed: what came so far is not the whole result, and must not be recorded as it.
-            call.node.is_cancelled = call.node.is_cancelled or isinstance(error, asyncio.CancelledError)
-        return error
-
-
-def _is_shown_or_done(call: Call) -> bool:
-    """Return whether a call may have had an effect, or its end is shown."""
-    return call.run is not None or not call.target.method.only_asks
-
-
-async def _replay(call: Call, slot: JournalSlot, known: Entry) -> None:
-    """Answer a call from its entry."""
-    await slot.wait_for_order()
-    if call.on_chunk is not None:
-        for text in known.told:
-            call.on_chunk(text)
-    call.source = _replay_chunks(call, known) if call.target.method.is_stream else _replay_result(call, known)
-
-
-async def _replay_result(call: Call, known: Entry) -> Any:
-    if known.error is not None:
-        raise recorded_error(known.error)
-    return call.target.method.codec(call.args, call.kwargs).decode(known.result)
-
-
-async def _replay_chunks(call: Call, known: Entry) -> AsyncGenerator[Any, None]:
-    codec = call.target.method.codec(call.args, call.kwargs)
-    for chunk in known.result or ():
-        yield codec.decode(chunk)
-    if known.error is not None:
-        raise recorded_error(known.error)
-
-
-async def _close_replay(call: Call) -> None:
-    if call.source is not None and call.target.method.is_stream:
-        await call.source.aclose()
+def _identity(entry: Entry) -> tuple[str, str, str, str]:
+    """Return what a call is recognised by when a turn is resumed: concurrent calls may get other numbers then."""
+    return entry.node, entry.capability, entry.method, entry.key[:_KEY_DIGITS]
 
 
 def recorded_error(error: RecordedError) -> InterlockError:
     """Return an error of the recorded class, which must be one of the known error classes with the recorded code."""
-    known = [one for one in _classes() if one.code == error["code"]]
-    found = next((one for one in known if one.__name__ == error.get("kind")), known[0] if known else None)
-    if found is None:
+    made = create_error(error["code"], error["message"], name=error.get("kind"))
+    if made is None:
         raise RecordInvalid(f"The record has an error of the unknown code '{error['code']}'.")
-    made = found.__new__(found, error["message"])
-    if isinstance(made, TurnError):
-        # Not the class's own __init__, which may take more than a message.
-        TurnError.__init__(made, error["message"])
-    else:
-        InterlockError.__init__(made, error["message"])
     if isinstance(made, ModelError):
         made.rejected = error.get("rejected")
     return made
 
 
-def _classes() -> list[type[InterlockError]]:
-    """Return every class of error that a capability call can raise."""
-    classes: list[type[InterlockError]] = [TurnError, InputError]
-    for one in classes:
-        classes.extend(one.__subclasses__())
-    return classes
+_KEY_DIGITS = 32
+"""128 bits tell the calls of a node apart, and random digits are most of what is left of a turn that was compressed.
+
+Older keys have 64 digits, of which these are the first.
+"""
 
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Return the key of a call: a hash of its arguments, the same for equal arguments in every process."""
-    return hashlib.sha256(_canonical((args, kwargs)).encode()).hexdigest()
+    return hashlib.sha256(_canonical((args, kwargs)).encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def _canonical(value: Any) -> str:
     """Return a text that is the same for equal values: keys and the members of sets are sorted."""
-    if value is None or isinstance(value, str | bool | int | float):
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     if isinstance(value, type):
         return format_type(cast("Any", value))

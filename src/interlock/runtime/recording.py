@@ -11,25 +11,37 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 import regex
 from pydantic import ConfigDict, TypeAdapter
-from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from interlock.contract.schema import ValidationError, error_summary
 from interlock.errors import BudgetExceeded, Fenced, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime.events import Event
+from interlock.runtime.forks import Fork
 from interlock.runtime.journal import Entry
+from interlock.runtime.json_lines import decode_json, encode_json
 from interlock.runtime.limits import Limits, TimeRanOut
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.turn import TurnRequest, TurnResult
 
-__all__ = ["Footer", "Header", "MemoryJournal", "Record", "RecordFile", "StoredJournal", "check_path", "read_record"]
+__all__ = [
+    "Footer",
+    "Header",
+    "MemoryJournal",
+    "Record",
+    "RecordFile",
+    "StoredJournal",
+    "check_path",
+    "read_header",
+    "read_record",
+    "write_header",
+]
 
 VERSION = 1
 
@@ -49,6 +61,9 @@ class Header:
     redact: tuple[str, ...]
     deadline: float | None = None
     """When the turn has to have ended, in seconds since 1970; the time of a turn does not start again when it is resumed."""
+    tenant: str = ""
+    fork: Fork | None = None
+    """For a turn that runs on from a step of another one: that step, and the calls that are not made again."""
     version: Literal[1] = VERSION
 
     @classmethod
@@ -67,6 +82,7 @@ class Header:
             limits=limits,
             redact=redact,
             deadline=deadline,
+            tenant=request.tenant,
         )
 
 
@@ -132,6 +148,9 @@ _HEADER, _ENTRY, _FOOTER = TypeAdapter(Header), TypeAdapter(Entry), TypeAdapter(
 class RecordFile:
     """The journal store of one turn in a file. Used as a context manager, which closes the file."""
 
+    shows_late = False
+    is_stale = False
+
     def __init__(self, path: Path, opened: int) -> None:
         self._path = path
         self._file = opened
@@ -141,7 +160,7 @@ class RecordFile:
         """Create the file of a new turn."""
         record = cls(path, _open(path, os.O_CREAT | os.O_EXCL))
         try:
-            record._write({"header": asdict(header)})
+            record.write_lines({"header": _data(header)})
         except InterlockError:
             os.close(record._file)
             raise
@@ -167,13 +186,14 @@ class RecordFile:
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Write entries at once."""
-        self._write(*({"entry": vars(entry)} for entry in entries))
+        self.write_lines(*({"entry": vars(entry)} for entry in entries))
 
     async def end(self, footer: Mapping[str, Any]) -> None:
         """Write the footer."""
-        self._write({"footer": footer})
+        self.write_lines({"footer": footer})
 
-    def _write(self, *lines: Mapping[str, Any]) -> None:
+    def write_lines(self, *lines: Mapping[str, Any]) -> None:
+        """Write lines of JSON."""
         written = b"".join(map(_line, lines))
         try:
             while written:
@@ -193,6 +213,9 @@ class StoredJournal:
 
 class MemoryJournal:
     """Keeps journals in memory, for tests. Several workers share one `turns`."""
+
+    shows_late = False
+    is_stale = False
 
     def __init__(self, turns: dict[str, StoredJournal] | None = None) -> None:
         self.turns = {} if turns is None else turns
@@ -231,10 +254,7 @@ def _fenced(turn: str) -> Fenced:
 
 def _line(data: Mapping[str, Any]) -> bytes:
     """Return data as a line of JSON, in ASCII: a line that is cut off is still valid UTF-8."""
-    try:
-        return to_json(data, ensure_ascii=True, inf_nan_mode="constants") + b"\n"
-    except PydanticSerializationError:  # A lone surrogate, which json.dumps() escapes.
-        return json.dumps(data).encode() + b"\n"
+    return encode_json(data, is_ascii=True) + b"\n"
 
 
 def _open(path: Path, how: int) -> int:
@@ -258,10 +278,46 @@ def _typed(error: OSError, path: Path) -> InterlockError:
     return kind(f"The record '{path}' cannot be written: {error.strerror}.")
 
 
+def write_header(header: Header) -> bytes:
+    """Return a header as JSON."""
+    return encode_json(_data(header), is_ascii=True)
+
+
+def _data(header: Header) -> dict[str, Any]:
+    """Return a header as plain data. `asdict` would copy the whole input."""
+    return {**vars(header), "limits": vars(header.limits)}
+
+
+def read_header(written: bytes) -> Header:
+    """Return the header that was written as JSON. Raises RecordInvalid where it is damaged."""
+    try:
+        return _HEADER.validate_python(decode_json(written))
+    except ValidationError as error:
+        raise RecordInvalid(f"A stored turn has a header that cannot be read: {error_summary(error)}.") from error
+    except ValueError as error:
+        raise RecordInvalid("A stored turn has a header that is not JSON.") from error
+
+
 def check_path(path: Path) -> None:
     """Raise RecordInvalid for a path that is not a Path."""
     if not isinstance(path, Path):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller may not have checked
         raise RecordInvalid(f"A record is named by a 'Path', not by a '{type(path).__name__}'.")
+
+
+def check_new_record(path: Path) -> None:
+    """Raise RecordInvalid where a record cannot be created under this path, because it exists."""
+    if path.exists():
+        raise RecordInvalid(f"'{path}' exists already, and a record is never overwritten. Fix: name a new file.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StoreUnavailable(f"The record '{path}' cannot be written: its folder does not exist or is not writable.")
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a whole record to a new file."""
+    with RecordFile.create(path, record.header) as file:
+        file.write_lines(*({"entry": vars(entry)} for entry in record.entries))
+        if record.footer is not None:
+            file.write_lines({"footer": vars(record.footer)})
 
 
 def read_record(path: Path) -> Record:

@@ -7,6 +7,7 @@ turn's journal: a replayed turn starts from the recorded state, and a resumed on
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,13 +16,22 @@ from typing import Any, Protocol, cast
 from interlock.capabilities.capability import asks, keyed
 from interlock.contract import Graph
 from interlock.contract.state import Values
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, StoreUnavailable
 from interlock.runtime.call import Call, Target
 from interlock.runtime.context import NodeContext, TurnContext
 from interlock.runtime.journal import key_of
 from interlock.runtime.targets import declared_method
 
-__all__ = ["SessionState", "Sessions", "StoredState"]
+__all__ = ["SessionState", "Sessions", "StoredState", "stored_session"]
+
+
+_MAX_EPOCH = 8
+"""Until which epoch a turn is left open that cannot reach its session's store: the next attempt ends with the error."""
+
+
+def stored_session(tenant: str, session: str) -> str:
+    """Return the name under which stores that do not know tenants keep a session: for the default tenant, the session's own."""
+    return session if not tenant else hashlib.sha256(f"{tenant}\0{session}".encode()).hexdigest()[:40]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +55,11 @@ class Sessions(Protocol):
         ...
 
     @keyed
-    async def save(self, session: str, values: Values, *, expected: str | None, turn: str) -> None:
-        """Store the state if the version is still `expected`, else raise StateConflict. Saving a turn again changes nothing."""
+    async def save(self, session: str, values: Values, *, expected: str | None, turn: str, epoch: int = 0) -> None:
+        """Store the state if the version is still `expected`, else raise StateConflict. Saving a turn again changes nothing.
+
+        `epoch` counts the workers that had the turn. What a worker saved that has lost the turn is replaced by the one that has it.
+        """
         ...
 
 
@@ -67,21 +80,27 @@ def _target(name: str) -> _SessionTarget:
 
 
 class SessionState:
-    """The session state of one turn: `fields` are persisted. Without a store it has only what the turn's journal has."""
+    """The session state of one turn: `fields` are persisted. Without a store it has only what the turn's journal has.
 
-    def __init__(self, graph: Graph, fields: Sequence[str], store: Sessions | None, *, session: str, turn: str) -> None:
+    A turn under a lease has an `epoch` and needs no lock of the session: the turn store runs the turns of a session one after the other.
+    """
+
+    def __init__(
+        self, graph: Graph, fields: Sequence[str], store: Sessions | None, *, session: str, turn: str, epoch: int | None = None
+    ) -> None:
         self._state = graph.state
         self._fields = fields
         self._store = store
         self._session = session
         self._turn = turn
+        self._epoch = epoch
         self._version: str | None = None
 
     @asynccontextmanager
     async def exclusive(self, turn: TurnContext) -> AsyncGenerator[None]:
         """Hold the session's lock."""
         async with AsyncExitStack() as held:
-            if self._store is not None:
+            if self._store is not None and self._epoch is None:
                 try:
                     await held.enter_async_context(self._store.exclusive(self._session))
                 except InterlockError as error:
@@ -119,11 +138,24 @@ class SessionState:
         values = {name: state[name] for name in self._fields if name in state}
 
         async def save() -> None:
-            await cast("Sessions", self._store).save(self._session, values, expected=self._version, turn=self._turn)
+            store, epoch = cast("Sessions", self._store), self._epoch or 0
+            await store.save(self._session, values, expected=self._version, turn=self._turn, epoch=epoch)
 
         await self._call("save", (self._session, values, self._version), save, turn)
 
     async def _call(self, name: str, args: tuple[Any, ...], function: Callable[[], Awaitable[Any]], turn: TurnContext) -> Any:
         call = Call(_target(name), NodeContext("", run=None, turn=turn), args, {})
-        call.prepared = function
+        call.prepared = function if self._epoch is None else functools.partial(self._under_lease, function, turn)
         return await call.result()
+
+    async def _under_lease(self, function: Callable[[], Awaitable[Any]], turn: TurnContext) -> Any:
+        """Load or save for a turn that is stored. Where the session's store cannot be reached, the turn stays open for another attempt.
+
+        The error is not recorded then: the next attempt finds every call but this one in the journal, and makes it again.
+        """
+        try:
+            return await function()
+        except StoreUnavailable as error:
+            if turn.journal is None or (self._epoch or 0) >= _MAX_EPOCH:
+                raise
+            raise turn.journal.fail(error) from error

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from interlock.capabilities.capability import is_capability, is_stream, marks_of
+from typing_extensions import override
+
+from interlock.capabilities.capability import Effect, is_capability, is_stream, marks_of
 from interlock.capabilities.tools import ToolRequest
 from interlock.contract import Graph
-from interlock.contract.labels import is_secret
+from interlock.contract.labels import Trusted, is_secret
 from interlock.contract.schema import Codec, ValidationError, error_summary, strict_validator, try_validate
 from interlock.contract.state import Values
 from interlock.contract.type_hints import class_parameter, is_generic, resolve_hints, substitute_type, unwrap_annotated
@@ -44,11 +46,13 @@ Kwargs = dict[str, Any]
 CALL_EXTRAS: Mapping[str, Callable[[Call], Any]] = {
     "on_chunk": lambda call: call.on_chunk,
     "idempotency_key": lambda call: call.idempotency_key,
+    "origins": lambda call: call.node.turn.origins,
 }
 """Keyword-only parameters that an adapter's method may declare beside those of the capability, and what they are given.
 
 `on_chunk: Callable[[str], None] | None` shows the beginning of an answer to listeners; it is None where nothing listens.
 `idempotency_key: str` is the same when a resumed turn makes the call again, so that the far side can apply it once.
+`origins: Origins | None` says which values of the turn are trusted, if an adapter of the gate has `tracks_origins`.
 """
 
 
@@ -112,6 +116,7 @@ class Method:
         parameters = dict(resolve_hints(declared).resolved)
         returned = parameters.pop("return")
         self.capability = capability.__name__
+        self.capability_type = capability
         self.name = name
         self.label = f"{self.capability}.{name}"
         self.is_stream = is_stream(declared)
@@ -119,8 +124,10 @@ class Method:
         self.asks_model = marks.asks_model
         self.is_instant = marks.instant
         self.event = marks.event
-        self.only_asks = marks.effect == "asks"
+        self.effect: Effect = marks.effect
         self.returns_secret = is_secret(returned)
+        self.returns_trusted = Trusted in unwrap_annotated(returned)[1]
+        """Whether what a call returns is no text from outside, as its Protocol says: `-> Annotated[datetime, Trusted]`."""
         self.secret_parameters = frozenset(parameter for parameter, hint in parameters.items() if is_secret(hint))
         signature = inspect.signature(declared)
         self.signature = signature.replace(parameters=list(signature.parameters.values())[1:])
@@ -194,6 +201,9 @@ class AdapterTarget(Target):
     ) -> None:
         super().__init__(declared_method(capability, name))
         self._function = function
+        self._tool_effect: Callable[[ToolRequest], Awaitable[Effect]] | None = None
+        if self.method.event == "tool":
+            self._tool_effect = getattr(getattr(function, "__self__", None), "effect_of", None)
         self.is_journaled = self.has_deadline = parts is None
         if parts is None:
             parameters = inspect.signature(function).parameters
@@ -205,6 +215,12 @@ class AdapterTarget(Target):
         if not self._extras:
             return self._function(*call.args, **call.kwargs)
         return self._function(*call.args, **call.kwargs, **{name: value(call) for name, value in self._extras})
+
+    @override
+    async def effect_of(self, call: Call) -> Effect:
+        """Return the effect of the tool that is called, where the adapter knows it; otherwise that of the method."""
+        request = _tool_request(call)
+        return self.method.effect if self._tool_effect is None or request is None else await self._tool_effect(request)
 
     def start_event(self, call: Call) -> Run | None:
         """Emit the start event; the custom event of a method whose calls are events themselves."""
@@ -222,7 +238,7 @@ class AdapterTarget(Target):
             given = method.arguments(args, kwargs)
             return started.start([REDACTED if name in method.secret_parameters else value for name, value in given.items()])
         if method.event == "tool":
-            request = next((value for value in (*args, *kwargs.values()) if isinstance(value, ToolRequest)), None)
+            request = _tool_request(call)
             if request is not None:
                 return started.start(request.args, tool=request.tool)
         return started.start([*args, *kwargs.values()])
@@ -233,6 +249,10 @@ class AdapterTarget(Target):
             run.end_stream([] if method.returns_secret else chunks)
         else:
             run.end(REDACTED if method.returns_secret else chunks[0])
+
+
+def _tool_request(call: Call) -> ToolRequest | None:
+    return next((value for value in (*call.args, *call.kwargs.values()) if isinstance(value, ToolRequest)), None)
 
 
 def _open_part(proxy: Callable[[NodeContext], object], call: Call) -> object:

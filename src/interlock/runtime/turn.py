@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
-from interlock.capabilities.human import Question
+from interlock.capabilities.human import FormQuestion, Question
 from interlock.contract import Graph
 from interlock.contract.schema import to_json
 from interlock.contract.state import Values
@@ -30,6 +30,7 @@ from interlock.runtime.journal import Journal
 from interlock.runtime.limits import GRACE, Budget, Deadline, Limits, TimeRanOut, TurnUsage
 from interlock.runtime.node_run import GraphRun
 from interlock.runtime.observe import LOGGER
+from interlock.runtime.origins import Origins
 from interlock.runtime.rate_limits import RateLimits
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.sessions import SessionState
@@ -105,12 +106,17 @@ class TurnRequest:
     turn: str
     given: Values
     reply: Callable[[Mapping[str, Any]], Reply]
+    principal: str | None = None
+    tenant: str = ""
+    """Whose turn it is: sessions of one name that belong to different tenants share nothing."""
     in_session: bool = False
     """Whether turns of the same session run one after the other."""
     pauses: bool = False
     """Whether it may be suspended to wait for a person."""
     session_state: SessionState | None = None
     """For an agent that persists fields."""
+    is_whole: bool = True
+    """Whether the turn runs the graph from its start. What a single node reads may come from outside."""
     partial: Callable[[Mapping[str, Any], str], Any] | None = None
     """Returns the partial answer of a turn that fails."""
 
@@ -128,11 +134,14 @@ class Turn:
         has_events = listener is not None or bool(options.observers)
         self._context = context = TurnContext(
             turn=request.turn,
-            features=TurnFeatures(has_events, journal is not None, budget.has_time_limit, options.rate_limits is not None),
+            features=TurnFeatures(
+                has_events, journal is not None, budget.has_time_limit, options.rate_limits is not None, gate.tracks_origins
+            ),
             budget=budget,
             redactor=options.redactor.for_turn(_with_result(gate.names)),
             journal=journal,
             rate_limits=options.rate_limits,
+            origins=Origins(request.given, is_clean=request.is_whole) if gate.tracks_origins else None,
             streamed=None if request.partial is None else [],
         )
         self._loaded: Values = {}
@@ -163,7 +172,8 @@ class Turn:
                 self._run.cancel()
             raise
         self._log(result)
-        if self._run is not None:
+        is_left_open = self._context.journal is not None and self._context.journal.is_left_open
+        if self._run is not None and not is_left_open:
             self._run.end_redacted(result.readable(self._context.redactor.to_json(result.shown())))
         if self._events is not None and self._events.listener_error is not None:
             raise self._events.listener_error
@@ -206,7 +216,7 @@ class Turn:
 
     async def _committed(self, result: TurnResult, journal: Journal) -> TurnResult:
         """Store the journal before the result is shown; return the result, or that of a turn whose journal cannot be stored."""
-        if journal.failure is None:
+        if journal.failure is None and not journal.shows_late:
             try:
                 await journal.commit()
             except JournalFailed as failed:
@@ -268,6 +278,7 @@ class Turn:
         question = cast("Question", awaited.question)
         asked = {"question": question.text, "options": list(question.options), "recommended": question.recommended}
         asked |= {"to": question.to} if question.to else {}
+        asked |= {"schema": question.schema} if isinstance(question, FormQuestion) else {}
         return self._result(Reply(status="waiting", output=question.text, metadata={"waiting": asked}), self._reached(given))
 
     def _partial(self, state: Values) -> Any:

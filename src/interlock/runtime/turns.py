@@ -14,21 +14,24 @@ Journal entries and events are bytes here; stores do not look into them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from interlock.errors import Internal, KeyReused, NothingWaits, SessionBusy, TurnUnknown, TurnWaiting
 
 __all__ = [
+    "BEGUN",
     "CANCELLED",
     "ENDED",
     "OPEN",
     "Accepted",
     "Claim",
+    "Load",
     "NewTurn",
     "Page",
     "Policy",
+    "Progress",
     "SavedState",
     "StoredTurn",
     "TurnEnd",
@@ -41,8 +44,10 @@ __all__ = [
     "check_numbers",
     "check_policy",
     "effective_end",
+    "find_all",
     "is_same_answer",
     "is_same_end",
+    "latest_lease",
     "refuse_answer",
     "refuse_turn",
 ]
@@ -50,6 +55,8 @@ __all__ = [
 TurnStatus = Literal["queued", "ready", "running", "waiting", "success", "error", "cancelled"]
 
 OPEN: tuple[TurnStatus, ...] = ("queued", "ready", "running", "waiting")
+BEGUN: tuple[TurnStatus, ...] = ("ready", "running", "waiting")
+"""The open turns that do not wait for an earlier one of their session."""
 ENDED: tuple[TurnStatus, ...] = ("success", "error", "cancelled")
 
 Policy = Literal["reject", "enqueue", "interrupt", "rollback"]
@@ -185,6 +192,7 @@ class TurnFilter:
     session: str | None = None
     statuses: Collection[TurnStatus] = ()
     key: str | None = None
+    principal: str | None = None
     with_hidden: bool = False
 
 
@@ -195,6 +203,22 @@ class Page:
     limit: int = 100
     before: str | None = None
     """The id of the last turn of the page before."""
+
+
+class Progress(NamedTuple):
+    """How far a turn is. The events of a turn that has ended may be compressed; they are not counted then."""
+
+    status: TurnStatus
+    events: int
+
+
+class Load(NamedTuple):
+    """How many turns of an agent have a status, and when the oldest of them was accepted."""
+
+    agent: str
+    status: TurnStatus
+    turns: int
+    oldest: float
 
 
 class TurnStore(Protocol):
@@ -221,6 +245,8 @@ class TurnStore(Protocol):
     ) -> list[Claim]:
         """Claim turns with these contracts: first those whose lease is over, then those that are ready and due.
 
+        All workers of a store have the same `lease_s`. A lease that is more than a second longer was given before the clock was set
+        back: it is over, too, or the turn of a worker that died would stay with it until the clock is there again.
         The lease that is over for the longest time comes first, and the turn that could start the longest time ago. With `only`, just
         these turns. A turn whose worker died after it was wanted to end is not run again: it ends as cancelled.
         """
@@ -277,6 +303,14 @@ class TurnStore(Protocol):
         """Return the events of a turn from number `after` on."""
         ...
 
+    async def progress(self, turns: Collection[str]) -> dict[str, Progress]:
+        """Return the status of turns and how many events they have, of all that are stored, in one query."""
+        ...
+
+    async def load(self) -> list[Load]:
+        """Return how many turns are open, by agent and status."""
+        ...
+
     async def state(self, tenant: str, agent: str, session: str) -> SavedState | None:
         """Return the state of a session."""
         ...
@@ -304,6 +338,15 @@ class TurnStore(Protocol):
     async def aclose(self) -> None:
         """Close what is open."""
         ...
+
+
+async def find_all(store: TurnStore, chosen: TurnFilter, *, page: int = 200) -> AsyncGenerator[StoredTurn]:
+    """Yield all turns that a filter selects, newest first. They are read page by page: there may be more than fit into memory."""
+    before: str | None = None
+    while found := await store.find(chosen, Page(limit=page, before=before)):
+        for turn in found:
+            yield turn
+        before = found[-1].turn
 
 
 def check_key(known: StoredTurn, new: NewTurn) -> None:
@@ -344,6 +387,14 @@ def is_same_end(status: TurnStatus, epoch: int, end: TurnEnd, end_epoch: int) ->
 def is_same_answer(turn: StoredTurn, answer: bytes, journal: Collection[bytes], entry: bytes) -> bool:
     """Return whether a turn has got this answer: the answer to its first sending was lost."""
     return turn.status in {"ready", "running"} and turn.answer == answer and entry in journal
+
+
+def latest_lease(now: float, lease_s: float) -> float:
+    """Return when a lease can end at the latest. One that ends later was given before the clock was set back, and is over.
+
+    The second more is for leases that were given while another worker had looked at the clock already.
+    """
+    return now + lease_s + 1.0
 
 
 def effective_end(end: TurnEnd, *, is_cancel_wanted: bool) -> TurnEnd:

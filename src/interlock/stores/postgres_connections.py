@@ -32,7 +32,7 @@ _CORRUPT = ("22", "42", "3F", "XX001", "XX002")  # damaged, or tables of another
 T = TypeVar("T")
 
 
-class _TurnConnections:
+class _IdleConnections:
     """The connections of one event loop."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class PostgresConnections:
         self._set_up = set_up
         self._timeout_s = timeout_s
         self._is_set_up = False
-        self._pools = PerEventLoop(_TurnConnections, release=_TurnConnections.finish)
+        self._pools = PerEventLoop(_IdleConnections, release=_IdleConnections.finish)
 
     async def query(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         """Run a statement and return its rows. If the connection is cut before the answer arrives, it is run a second time."""
@@ -87,7 +87,7 @@ class PostgresConnections:
             pool.finish()
         self._pools.release_all()
 
-    async def _query(self, pool: _TurnConnections, statement: str, values: Sequence[Any]) -> Rows:
+    async def _query(self, pool: _IdleConnections, statement: str, values: Sequence[Any]) -> Rows:
         try:
             async with asyncio.timeout(self._timeout_s), pool.free:
                 return await self._repeated(pool, statement, values)
@@ -97,7 +97,7 @@ class PostgresConnections:
             self._is_set_up = False  # the tables may have been dropped
             raise self._translated(error) from error
 
-    async def _repeated(self, pool: _TurnConnections, statement: str, values: Sequence[Any]) -> Rows:
+    async def _repeated(self, pool: _IdleConnections, statement: str, values: Sequence[Any]) -> Rows:
         is_last = False
         for _ in range(_ATTEMPTS):
             connection = await self._acquired(pool, is_new=is_last)
@@ -112,14 +112,14 @@ class PostgresConnections:
                 is_last = True
         raise StoreUnavailable(f"{self._name} is changed by too many others at once. Try again.")
 
-    async def _acquired(self, pool: _TurnConnections, *, is_new: bool) -> Connection:
+    async def _acquired(self, pool: _IdleConnections, *, is_new: bool) -> Connection:
         while pool.idle and not is_new:
             connection = pool.idle.pop()
             if not connection.closed:
                 return connection
         return await self._connected()
 
-    async def _run_on(self, pool: _TurnConnections, connection: Connection, statement: Any, values: Sequence[Any]) -> Rows:
+    async def _run_on(self, pool: _IdleConnections, connection: Connection, statement: Any, values: Sequence[Any]) -> Rows:
         try:
             async with connection.cursor(binary=True) as cursor:
                 await cursor.execute(statement, values, prepare=True)
@@ -133,7 +133,7 @@ class PostgresConnections:
         self._keep(pool, connection)
         return rows
 
-    def _keep(self, pool: _TurnConnections, connection: Connection) -> None:
+    def _keep(self, pool: _IdleConnections, connection: Connection) -> None:
         if connection.closed or not self._pools.has(pool):
             connection.pgconn.finish()
         else:

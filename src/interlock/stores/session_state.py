@@ -23,6 +23,7 @@ from interlock.stores.savers import ComparingSaver, Put
 __all__ = ["CheckpointedSessions", "OpenCheckpoints"]
 
 _TURN = "interlock_turn"
+_EPOCH = "interlock_epoch"
 
 
 class OpenCheckpoints(Protocol):
@@ -52,8 +53,8 @@ class CheckpointedSessions:
             return StoredState()
         return StoredState(values=found.checkpoint["channel_values"], version=found.checkpoint["id"])
 
-    async def save(self, session: str, values: Values, *, expected: str | None, turn: str) -> None:
-        """Add a checkpoint if the last one is still `expected`, otherwise raise StateConflict.
+    async def save(self, session: str, values: Values, *, expected: str | None, turn: str, epoch: int = 0) -> None:
+        """Add a checkpoint if the last one is still `expected`, or of the same turn under a lower epoch; else raise StateConflict.
 
         The store compares again in the transaction that adds it, so a lost lock cannot cause a lost update.
         """
@@ -64,9 +65,12 @@ class CheckpointedSessions:
         known = {} if last is None else {name: value for name, value in last.checkpoint["channel_values"].items() if name in versions}
         written = saver.serde.dumps_typed
         changed = [name for name, value in values.items() if name not in known or written(known[name]) != written(value)]
-        if expected != (None if last is None else last.checkpoint["id"]):
-            if last is not None and _told(last).get(_TURN) == turn and all(known.get(name) == values[name] for name in changed):
+        if last is not None and expected != last.checkpoint["id"] and _metadata(last).get(_TURN) == turn:
+            if all(known.get(name) == values[name] for name in changed):
                 return  # an earlier attempt stored it, but its reply was lost
+            if _metadata(last).get(_EPOCH, 0) < epoch:
+                expected = last.checkpoint["id"]  # a worker stored it that was frozen and had lost the turn
+        if expected != (None if last is None else last.checkpoint["id"]):
             raise state_conflict()
         version = saver.get_next_version(max(versions.values(), default=None), None)
         new: dict[str, Any] = dict.fromkeys(changed, version)
@@ -75,7 +79,7 @@ class CheckpointedSessions:
         checkpoint["channel_values"] = values
         # LangGraph's internal channels are left out: a node that it had scheduled must not run after this turn.
         checkpoint["channel_versions"] = {name: versions[name] for name in values if name in versions} | new
-        metadata: Any = {"source": "loop", "step": _next_step(last), "parents": {}, _TURN: turn}
+        metadata: Any = {"source": "loop", "step": _next_step(last), "parents": {}, _TURN: turn, _EPOCH: epoch}
         config = self._config(session) if last is None else last.config
         await saver.aput_after(Put(config, checkpoint, sealed.sealed(metadata), new), expected=expected)
 
@@ -89,13 +93,13 @@ class CheckpointedSessions:
         return {"configurable": {"thread_id": self._thread(session), "checkpoint_ns": ""}}
 
 
-def _told(found: CheckpointTuple) -> dict[str, Any]:
+def _metadata(found: CheckpointTuple) -> dict[str, Any]:
     metadata: Any = found.metadata
     return metadata
 
 
 def _next_step(last: CheckpointTuple | None) -> int:
-    step = -1 if last is None else _told(last).get("step", -1)
+    step = -1 if last is None else _metadata(last).get("step", -1)
     if type(step) is not int:
         raise StoreCorrupt("A checkpoint has a step that is not an integer. It is left as it is.")
     return step + 1

@@ -101,20 +101,22 @@ class RedisSessions:
     async def save(self, session_id: str, document: str, *, expected: int) -> None:
         """Replace the document if its version is still `expected`; 0 means that the session must not exist yet.
 
-        After StoreUnavailable the document may or may not have been saved: load it to find out. A save whose reply is lost is not
-        sent again, because it would conflict with itself if the first attempt was stored.
+        Saving the document that is stored already changes nothing: a turn that is resumed makes its save again. No two turns save the
+        same document, because it has the time of its turn. After StoreUnavailable the document may or may not have been saved: load it
+        to find out. A save whose reply is lost is not sent again: another turn may have followed it.
         """
         body, version = self._body(_check_id(session_id), document, expected=expected)
         state = await self._loop_state()
         base = _ABSENT if expected == 0 else state.versions.get(session_id)
         if base is None or base.version != expected:
-            base = await self._read_base(state, session_id, expected)
+            base = await self._read_base(state, session_id, expected, document)
         for _ in range(_MAX_ATTEMPTS):
+            if base is None:
+                return
             if await self._replace(state, session_id, base, body):
                 state.cache(session_id, version, body)
                 return
-            # Raises StateConflict, unless the same version has other bytes.
-            base = await self._read_base(state, session_id, expected)
+            base = await self._read_base(state, session_id, expected, document)
         raise StateConflict(f"Other turns saved session '{session_id}' during all {_MAX_ATTEMPTS} attempts. Load it again.")
 
     async def ping(self) -> None:
@@ -149,15 +151,18 @@ class RedisSessions:
             raise StoreCorrupt(f"{_stored(session_id)} is not an object with a 'version' of 1 or more. It is left as it is.")
         return document, state.cache(session_id, version, raw)
 
-    async def _read_base(self, state: _LoopState, session_id: str, expected: int) -> _StoredVersion:
-        """Read the digest of the stored document. Raises StateConflict if it does not have the expected version."""
+    async def _read_base(self, state: _LoopState, session_id: str, expected: int, document: str) -> _StoredVersion | None:
+        """Read the digest of the stored document; return None if it is the one to be saved.
+
+        Raises StateConflict if it has another version than the expected one.
+        """
         found = await self._read(state, session_id)
         seen = _ABSENT if found is None else found[1]
-        if seen.version != expected:
-            raise StateConflict(
-                f"Another turn changed session '{session_id}': its version is {seen.version}, not {expected}. Load it again."
-            )
-        return seen
+        if seen.version == expected:
+            return seen
+        if found is not None and found[0] == document:
+            return None
+        raise StateConflict(f"Another turn changed session '{session_id}': its version is {seen.version}, not {expected}. Load it again.")
 
     async def _replace(self, state: _LoopState, session_id: str, base: _StoredVersion, body: bytes) -> bool:
         arguments = (1, _key(session_id), base.size, base.digest, body, self._ttl_seconds)

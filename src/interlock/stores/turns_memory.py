@@ -14,12 +14,15 @@ from interlock.runtime.turns import (
     OPEN,
     Accepted,
     Claim,
+    Load,
     NewTurn,
     Page,
+    Progress,
     SavedState,
     StoredTurn,
     TurnEnd,
     TurnFilter,
+    TurnStatus,
     Verdict,
     Writes,
     check_key,
@@ -28,6 +31,7 @@ from interlock.runtime.turns import (
     effective_end,
     is_same_answer,
     is_same_end,
+    latest_lease,
     refuse_answer,
 )
 from interlock.stores.turn_changes import TurnChanges
@@ -82,7 +86,7 @@ class MemoryTurns:
         """Claim turns: first those whose lease is over, then those that are ready."""
         claims: list[Claim] = []
         # Leases that are over come first: they must not starve behind new turns.
-        for turn in self._expired(only):
+        for turn in self._expired(only, lease_s):
             if len(claims) < limit and turn.is_cancel_wanted:
                 self._end(turn, CANCELLED)
             elif len(claims) < limit and turn.fingerprint in fingerprints:
@@ -165,6 +169,18 @@ class MemoryTurns:
         """Return the events of a turn from number `after` on."""
         return self._rows[turn].events[after : after + limit] if turn in self._rows else []
 
+    async def progress(self, turns: Collection[str]) -> dict[str, Progress]:
+        """Return the status of turns and how many events they have."""
+        return {turn: Progress(self._rows[turn].turn.status, len(self._rows[turn].events)) for turn in turns if turn in self._rows}
+
+    async def load(self) -> list[Load]:
+        """Return how many turns are open, by agent and status."""
+        found: dict[tuple[str, TurnStatus], list[float]] = {}
+        for row in self._rows.values():
+            if row.turn.status in OPEN:
+                found.setdefault((row.turn.agent, row.turn.status), []).append(row.turn.created)
+        return [Load(agent, status, len(created), min(created)) for (agent, status), created in found.items()]
+
     async def state(self, tenant: str, agent: str, session: str) -> SavedState | None:
         """Return the state of a session."""
         return self._states.get((tenant, agent, session))
@@ -219,9 +235,11 @@ class MemoryTurns:
     def _is_due(self, turn: StoredTurn) -> bool:
         return turn.due is None or turn.due <= self._now()
 
-    def _expired(self, only: Collection[str]) -> list[StoredTurn]:
+    def _expired(self, only: Collection[str], lease_s: float) -> list[StoredTurn]:
         turns = [row.turn for name, row in self._rows.items() if not only or name in only]
-        over = [turn for turn in turns if turn.status == "running" and (turn.lease_until or 0) <= self._now()]
+        now = self._now()
+        latest = latest_lease(now, lease_s)
+        over = [turn for turn in turns if turn.status == "running" and not now < (turn.lease_until or 0) <= latest]
         return sorted(over, key=lambda turn: turn.lease_until or 0)
 
     def _ready(self, only: Collection[str]) -> list[StoredTurn]:
@@ -311,6 +329,7 @@ def _is_chosen(turn: StoredTurn, chosen: TurnFilter) -> bool:
         and chosen.agent in (None, turn.agent)
         and chosen.session in (None, turn.session)
         and chosen.key in (None, turn.key)
+        and chosen.principal in (None, turn.principal)
         and (not chosen.statuses or turn.status in chosen.statuses)
         and (chosen.with_hidden or not turn.is_hidden)
     )

@@ -19,8 +19,10 @@ from interlock.errors import InterlockError, Internal, StoreCorrupt, TurnUnknown
 from interlock.runtime.turns import (
     Accepted,
     Claim,
+    Load,
     NewTurn,
     Page,
+    Progress,
     SavedState,
     StoredTurn,
     TurnEnd,
@@ -70,6 +72,15 @@ _PACKED = "FROM interlock.turns t LEFT JOIN interlock.packed p ON p.turn = t.num
 _JOURNAL = f"SELECT {_ENTRIES}, p.journal {_PACKED}"
 _LINES_AFTER = "ARRAY(SELECT line FROM interlock.events e WHERE e.turn = t.number AND seq >= %s ORDER BY seq LIMIT %s)"
 _EVENTS = f"SELECT {_LINES_AFTER}, p.events {_PACKED}"
+
+_PROGRESS = (
+    "SELECT turn, status, (SELECT coalesce(max(seq) + 1, 0) FROM interlock.events e WHERE e.turn = t.number) "
+    "FROM interlock.turns t WHERE turn = ANY (%s)"
+)
+_LOAD = (
+    "SELECT agent, status, count(*), min(created) FROM interlock.turns t JOIN interlock.sessions s ON s.number = t.place "
+    "WHERE status IN ('queued', 'ready', 'running', 'waiting') GROUP BY agent, status"
+)
 
 
 class PostgresTurns:
@@ -162,6 +173,7 @@ class PostgresTurns:
         """Return turns, newest first."""
         page = page or _PAGE
         names = {"t.tenant": chosen.tenant, "agent": chosen.agent, "session": chosen.session, "key": chosen.key}
+        names |= {"principal": chosen.principal}
         where = [f"{column} = %s" for column, value in names.items() if value is not None]
         values: list[Any] = [value for value in names.values() if value is not None]
         if chosen.statuses:
@@ -184,6 +196,15 @@ class PostgresTurns:
         """Return the events of a turn from number `after` on."""
         rows = await self._connections.query(_EVENTS, (after, limit, turn))
         return [] if not rows else rows[0][0] if rows[0][1] is None else unpack(rows[0][1])[after : after + limit]
+
+    async def progress(self, turns: Collection[str]) -> dict[str, Progress]:
+        """Return the status of turns and how many events they have."""
+        rows = await self._connections.query(_PROGRESS, (list(turns),))
+        return {turn: Progress(status, events) for turn, status, events in rows}
+
+    async def load(self) -> list[Load]:
+        """Return how many turns are open, by agent and status."""
+        return [Load(*row) for row in await self._connections.query(_LOAD)]
 
     async def state(self, tenant: str, agent: str, session: str) -> SavedState | None:
         """Return the state of a session."""

@@ -215,6 +215,8 @@ CREATE FUNCTION interlock.claim(a_worker text, a_fingerprints text[], a_limit in
 RETURNS TABLE (claimed bigint, under integer) LANGUAGE plpgsql AS $$
 DECLARE
     v_now float8 := interlock.clock();
+    -- A lease that ends later was given before the clock was set back. The second is for leases that were given since `v_now`.
+    v_latest float8 := v_now + a_lease_s + 1.0;
     v_turns text[];
     v_turn text;
     v_place bigint;
@@ -223,11 +225,13 @@ DECLARE
 BEGIN
     -- Turns that are wanted to end and whose workers died.
     SELECT array_agg(turn ORDER BY place) INTO v_turns FROM interlock.turns
-    WHERE status = 'running' AND lease_until <= v_now AND is_cancel_wanted AND (a_only IS NULL OR turn = ANY (a_only));
+    WHERE status = 'running' AND (lease_until <= v_now OR lease_until > v_latest) AND is_cancel_wanted
+        AND (a_only IS NULL OR turn = ANY (a_only));
     FOREACH v_turn IN ARRAY coalesce(v_turns, '{}') LOOP
         v_place := interlock.lock_place(v_turn);
         SELECT number INTO v_number FROM interlock.turns
-        WHERE turn = v_turn AND status = 'running' AND lease_until <= v_now AND is_cancel_wanted FOR NO KEY UPDATE;
+        WHERE turn = v_turn AND status = 'running' AND (lease_until <= v_now OR lease_until > v_latest) AND is_cancel_wanted
+        FOR NO KEY UPDATE;
         IF FOUND THEN
             PERFORM interlock.end_locked(v_place, v_number, 'cancelled', NULL, 'cancelled');
         END IF;
@@ -236,7 +240,8 @@ BEGIN
     -- Turns whose lease is over come first: they must not starve behind new turns.
     RETURN QUERY WITH chosen AS (
         SELECT number, lease_until AS was_until FROM interlock.turns
-        WHERE status = 'running' AND lease_until <= v_now AND NOT is_cancel_wanted AND fingerprint = ANY (a_fingerprints)
+        WHERE status = 'running' AND (lease_until <= v_now OR lease_until > v_latest) AND NOT is_cancel_wanted
+            AND fingerprint = ANY (a_fingerprints)
             AND (a_only IS NULL OR turn = ANY (a_only))
         ORDER BY lease_until, number LIMIT a_limit FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
@@ -248,7 +253,8 @@ BEGIN
     IF v_count < a_limit THEN
         RETURN QUERY WITH chosen AS (
             SELECT number FROM interlock.turns
-            WHERE status = 'ready' AND startable <= v_now AND fingerprint = ANY (a_fingerprints)
+            -- Not `startable <= v_now`: a turn that was accepted before the clock was set back can start.
+            WHERE status = 'ready' AND (due IS NULL OR due <= v_now) AND fingerprint = ANY (a_fingerprints)
                 AND (a_only IS NULL OR turn = ANY (a_only))
             ORDER BY startable, number LIMIT a_limit - v_count FOR NO KEY UPDATE SKIP LOCKED
         ), taken AS (

@@ -18,7 +18,21 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from interlock.errors import InterlockError, StateUnstorable, StoreCorrupt, StoreFull, StoreUnavailable
-from interlock.runtime.turns import Accepted, Claim, NewTurn, Page, SavedState, StoredTurn, TurnEnd, TurnFilter, Verdict, Writes
+from interlock.runtime.turns import (
+    Accepted,
+    Claim,
+    Load,
+    NewTurn,
+    Page,
+    Progress,
+    SavedState,
+    StoredTurn,
+    TurnEnd,
+    TurnFilter,
+    Verdict,
+    Writes,
+)
+from interlock.stores import turns_sqlite_compaction as compaction
 from interlock.stores import turns_sqlite_transactions as transactions
 from interlock.stores.event_loops import PerEventLoop
 from interlock.stores.sqlite import CORRUPT, FULL, LONGEST_S, PRIMARY, check_writable, create, log_ahead
@@ -27,10 +41,12 @@ from interlock.stores.turn_changes import TurnChanges
 
 __all__ = ["SqliteTurns"]
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x17E8_10CE  # says whose file it is
 _SCHEMA = Path(__file__).with_suffix(".sql")
-_POLL_S = 0.02
+_POLL_S, _BUSY_POLL_S = 0.02, 0.002
+_BUSY_S = 1.0
+"""How often the file is looked at, and how long more often after another process has written to it."""
 _PAGE = Page()
 
 T = TypeVar("T")
@@ -71,7 +87,7 @@ class SqliteTurns:
     ) -> list[Claim]:
         """Claim turns: first those whose lease is over, then those that are ready."""
         # An idle worker asks again and again, and should not take the lock of the file for that.
-        if not await self._read(lambda db: transactions.can_claim(db, self._now(), fingerprints)):
+        if not await self._read(lambda db: transactions.can_claim(db, self._now(), fingerprints, lease_s)):
             return []
         return await self._commits.run(
             lambda db: transactions.claim(db, self._now(), worker, fingerprints=fingerprints, limit=limit, lease_s=lease_s, only=only)
@@ -119,6 +135,14 @@ class SqliteTurns:
         """Return the events of a turn from number `after` on."""
         return await self._read(lambda db: transactions.read_events(db, turn, after, limit))
 
+    async def progress(self, turns: Collection[str]) -> dict[str, Progress]:
+        """Return the status of turns and how many events they have."""
+        return await self._read(lambda db: transactions.read_progress(db, turns))
+
+    async def load(self) -> list[Load]:
+        """Return how many turns are open, by agent and status."""
+        return await self._read(transactions.read_load)
+
     async def state(self, tenant: str, agent: str, session: str) -> SavedState | None:
         """Return the state of a session."""
         return await self._read(lambda db: transactions.read_state(db, tenant, agent, session))
@@ -129,10 +153,10 @@ class SqliteTurns:
 
     async def compact(self, *, ended_before: float, limit: int = 1000) -> int:
         """Compress the journals and events of turns that ended before a time."""
-        return await self._commits.run(lambda db: transactions.compact(db, ended_before, limit))
+        return await self._commits.run(lambda db: compaction.compact(db, self._now(), ended_before, limit))
 
     async def changed(self, *, timeout_s: float, since: int | None = None) -> int:
-        """Return when turns may have changed, or after a time. Other processes' changes are seen within 20 ms."""
+        """Return when turns may have changed, or after a time. Other processes' changes are seen within 20 ms, and then within 2."""
         polling = self._pollings.get()
         polling.waiters += 1
         if polling.waiters == 1:
@@ -186,6 +210,8 @@ class SqliteTurns:
 
     async def _poll(self, polling: _ChangePolling) -> None:
         """Notice the commits of all connections but the reading one, which makes none."""
+        loop = asyncio.get_running_loop()
+        busy_until = 0.0
         while True:
             try:
                 version = await self._read(lambda db: db.execute("PRAGMA data_version").fetchone()[0])
@@ -194,7 +220,8 @@ class SqliteTurns:
             if version is None or version != polling.version:
                 polling.version = version
                 polling.changes.note()
-            await asyncio.sleep(_POLL_S)
+                busy_until = loop.time() + _BUSY_S
+            await asyncio.sleep(_BUSY_POLL_S if loop.time() < busy_until else _POLL_S)
 
     def _open(self) -> sqlite3.Connection:
         create(self._path)
@@ -231,6 +258,10 @@ class SqliteTurns:
             raise StoreCorrupt(f"'{self._path}' was written by a newer version of Interlock, and is left as it is. Use that version.")
         if application == APPLICATION and version == VERSION:
             return True
+        if application == APPLICATION and has_tables:
+            raise StoreCorrupt(
+                f"'{self._path}' was written by Interlock before its first release, and is left as it is. Fix: move it away."
+            )
         if has_tables:
             raise StoreCorrupt(f"'{self._path}' is not a file of turns. It is left as it is.")
         return False

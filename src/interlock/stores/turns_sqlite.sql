@@ -41,7 +41,6 @@ CREATE TABLE turns (
     answer           BLOB,
     started          REAL,
     ended            REAL,
-    result           BLOB,
     code             TEXT,
     UNIQUE (place, position)
 ) STRICT;
@@ -53,17 +52,23 @@ CREATE INDEX turns_open ON turns (place, position) WHERE status IN ('queued', 'r
 CREATE INDEX turns_ended ON turns (ended) WHERE ended IS NOT NULL;
 CREATE INDEX turns_unpacked ON turns (ended) WHERE ended IS NOT NULL AND is_packed = 0;
 
--- Apart from `turns`, because SQLite writes a whole row again when a column of it changes.
+-- Apart from `turns`, because SQLite writes a whole row again when a column of it changes, and its room is used again only when the row is deleted.
 CREATE TABLE headers (
     turn   INTEGER PRIMARY KEY REFERENCES turns (number),
     header BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE results (
+    turn   INTEGER PRIMARY KEY REFERENCES turns (number),
+    result BLOB NOT NULL
+) STRICT;
+
+-- What was written together is one row, each entry or event with its length before it. `seq` is the number of the last one.
 CREATE TABLE journal (
-    turn  INTEGER NOT NULL REFERENCES turns (number),
-    seq   INTEGER NOT NULL,
-    epoch INTEGER NOT NULL,
-    entry BLOB NOT NULL,
+    turn    INTEGER NOT NULL REFERENCES turns (number),
+    seq     INTEGER NOT NULL,
+    epoch   INTEGER NOT NULL,
+    entries BLOB NOT NULL,
     PRIMARY KEY (turn, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -72,13 +77,24 @@ CREATE TABLE events (
     seq   INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     at    REAL NOT NULL,
-    line  BLOB NOT NULL,
+    lines BLOB NOT NULL,
     PRIMARY KEY (turn, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Journal and events of turns that have ended, compressed.
+-- Headers, results, journals and events of turns that have ended, compressed with a dictionary or without.
 CREATE TABLE packed (
-    turn    INTEGER PRIMARY KEY REFERENCES turns (number),
-    journal BLOB NOT NULL,
-    events  BLOB NOT NULL
+    turn       INTEGER PRIMARY KEY REFERENCES turns (number),
+    dictionary INTEGER REFERENCES dictionaries (number),
+    contents   BLOB NOT NULL
 ) STRICT;
+
+-- What turns of the same contracts have in common. A dictionary is used for a day, and deleted with the last turn that it was used for.
+CREATE TABLE dictionaries (
+    number      INTEGER PRIMARY KEY,
+    fingerprint TEXT NOT NULL,
+    made        REAL NOT NULL,
+    last_ended  REAL NOT NULL,
+    text        BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX dictionaries_newest ON dictionaries (fingerprint, made);

@@ -14,8 +14,10 @@ from interlock.runtime.turns import (
     ENDED,
     Accepted,
     Claim,
+    Load,
     NewTurn,
     Page,
+    Progress,
     SavedState,
     StoredTurn,
     TurnEnd,
@@ -29,10 +31,11 @@ from interlock.runtime.turns import (
     effective_end,
     is_same_answer,
     is_same_end,
+    latest_lease,
     refuse_answer,
 )
 from interlock.stores import turns_sqlite_statements as sql
-from interlock.stores.turns_packing import pack, unpack
+from interlock.stores.turns_packing import join_lines, split_lines, unpack_turn
 
 __all__ = [
     "accept",
@@ -40,14 +43,17 @@ __all__ = [
     "can_claim",
     "cancel",
     "claim",
-    "compact",
     "end",
     "find",
     "get",
     "give_back",
     "prune",
+    "read_entries",
     "read_events",
     "read_journal",
+    "read_lines",
+    "read_load",
+    "read_progress",
     "read_state",
     "renew",
     "write",
@@ -108,9 +114,10 @@ def accept(db: sqlite3.Connection, now: float, new: NewTurn, *, worker: str | No
     return Accepted(turn=turn, is_new=True, claim=Claim(turn=turn, state=_state(state)) if is_claimed else None)
 
 
-def can_claim(db: sqlite3.Connection, now: float, fingerprints: Collection[str]) -> bool:
+def can_claim(db: sqlite3.Connection, now: float, fingerprints: Collection[str], lease_s: float) -> bool:
     """Return whether there may be a turn to claim, without a transaction that writes."""
-    return bool(db.execute(sql.CAN_CLAIM, {"now": now, "fingerprints": json.dumps(list(fingerprints))}).fetchone()[0])
+    chosen = {"now": now, "latest": latest_lease(now, lease_s), "fingerprints": json.dumps(list(fingerprints))}
+    return bool(db.execute(sql.CAN_CLAIM, chosen).fetchone()[0])
 
 
 def claim(
@@ -124,7 +131,8 @@ def claim(
     only: Collection[str],
 ) -> list[Claim]:
     """Claim turns: first those whose lease is over. They must not starve behind new turns."""
-    chosen = {"now": now, "fingerprints": json.dumps(list(fingerprints)), "only": json.dumps(list(only))}
+    chosen: dict[str, Any] = {"now": now, "latest": latest_lease(now, lease_s), "fingerprints": json.dumps(list(fingerprints))}
+    chosen["only"] = json.dumps(list(only))
     among = sql.ONLY if only else ""
     claims: list[Claim] = []
     for number, place, is_cancel_wanted in db.execute(f"{sql.FIND_EXPIRED}{among} ORDER BY lease_until, number", chosen).fetchall():
@@ -191,11 +199,11 @@ def give_back(db: sqlite3.Connection, now: float, turn: str, epoch: int) -> Verd
 def answer(db: sqlite3.Connection, now: float, turn: str, *, said: bytes, entry: bytes, worker: str | None, lease_s: float) -> Accepted:
     """Store a person's answer to a waiting turn."""
     found = _first(db, sql.BY_TURN, turn)
-    if found is not None and is_same_answer(found.turn, said, _column(db, sql.JOURNAL, found.number), entry):
+    if found is not None and is_same_answer(found.turn, said, read_entries(db, found.number), entry):
         return Accepted(turn=found.turn, is_new=False)
     if found is None or found.turn.status != "waiting":
         raise refuse_answer(found and found.turn, turn)
-    db.execute(sql.APPEND_ENTRY, (found.number, found.turn.epoch, entry))
+    db.execute(sql.APPEND_ENTRY, (found.number, found.turn.epoch, join_lines([entry])))
     db.execute(sql.ANSWER, (said, found.number))
     if worker is None:
         return Accepted(turn=_numbered(db, found.number).turn, is_new=False)
@@ -219,17 +227,8 @@ def prune(db: sqlite3.Connection, ended_before: float, limit: int) -> int:
     numbers = [number for (number,) in db.execute(sql.OLD, (ended_before, limit))]
     for statement in sql.DELETE if numbers else ():
         db.execute(statement, (json.dumps(numbers),))
-    return len(numbers)
-
-
-def compact(db: sqlite3.Connection, ended_before: float, limit: int) -> int:
-    """Compress the journals and events of turns that ended before a time."""
-    numbers = [number for (number,) in db.execute(sql.UNPACKED, (ended_before, limit)).fetchall()]
-    for number in numbers:
-        journal, events = _column(db, sql.JOURNAL, number), _column(db, sql.EVENTS, number, 0, _ALL)
-        db.execute(sql.PACK, (number, pack(journal), pack(events)))
-        for statement in sql.PACKED:
-            db.execute(statement, (number,))
+    if numbers:
+        db.execute(sql.DELETE_DICTIONARIES)
     return len(numbers)
 
 
@@ -242,6 +241,7 @@ def get(db: sqlite3.Connection, turn: str) -> StoredTurn | None:
 def find(db: sqlite3.Connection, chosen: TurnFilter, page: Page) -> list[StoredTurn]:
     """Return turns, newest first."""
     names = {"turns.tenant": chosen.tenant, "agent": chosen.agent, "session": chosen.session, "key": chosen.key}
+    names |= {"principal": chosen.principal}
     where = [f"{column} = ?" for column, value in names.items() if value is not None]
     values: list[Any] = [value for value in names.values() if value is not None]
     if chosen.statuses:
@@ -258,14 +258,40 @@ def find(db: sqlite3.Connection, chosen: TurnFilter, page: Page) -> list[StoredT
 
 def read_journal(db: sqlite3.Connection, turn: str) -> list[bytes]:
     """Return the journal of a turn."""
-    number, packed = _packed(db, sql.PACKED_JOURNAL, turn)
-    return _column(db, sql.JOURNAL, number) if packed is None else unpack(packed)
+    number, contents, dictionary = _contents(db, turn)
+    return read_entries(db, number) if contents is None else unpack_turn(contents, dictionary or b"").journal
 
 
 def read_events(db: sqlite3.Connection, turn: str, after: int, limit: int) -> list[bytes]:
     """Return events of a turn."""
-    number, packed = _packed(db, sql.PACKED_EVENTS, turn)
-    return _column(db, sql.EVENTS, number, after, limit) if packed is None else unpack(packed)[after : after + limit]
+    number, contents, dictionary = _contents(db, turn)
+    if contents is None:
+        return read_lines(db, number, after=after, limit=limit)
+    return unpack_turn(contents, dictionary or b"").events[after : after + limit]
+
+
+def read_entries(db: sqlite3.Connection, number: int | None) -> list[bytes]:
+    """Return the journal of a turn that is not compressed."""
+    return [entry for (entries,) in db.execute(sql.JOURNAL, (number,)).fetchall() for entry in split_lines(entries)]
+
+
+def read_lines(db: sqlite3.Connection, number: int | None, *, after: int = 0, limit: int = _ALL) -> list[bytes]:
+    """Return events of a turn that is not compressed. A row has at least one, and the first row may have some that come before."""
+    found: list[bytes] = []
+    for last, lines in db.execute(sql.EVENTS, (number, after, limit)).fetchall():
+        together = split_lines(lines)
+        found += together[max(0, after - (last + 1 - len(together))) :]
+    return found if limit == _ALL else found[:limit]
+
+
+def read_progress(db: sqlite3.Connection, turns: Collection[str]) -> dict[str, Progress]:
+    """Return the status of turns and how many events they have."""
+    return {turn: Progress(status, events) for turn, status, events in db.execute(sql.PROGRESS, (json.dumps(list(turns)),))}
+
+
+def read_load(db: sqlite3.Connection) -> list[Load]:
+    """Return how many turns are open, by agent and status."""
+    return [Load(*row) for row in db.execute(sql.LOAD)]
 
 
 def read_state(db: sqlite3.Connection, tenant: str, agent: str, session: str) -> SavedState | None:
@@ -291,8 +317,7 @@ def _claim(db: sqlite3.Connection, now: float, number: int, worker: str, lease_s
 
 def _claimed(db: sqlite3.Connection, number: int) -> Claim:
     found = _numbered(db, number)
-    journal, events = _column(db, sql.JOURNAL, number), _column(db, sql.EVENTS, number, 0, _ALL)
-    return Claim(turn=found.turn, journal=tuple(journal), events=tuple(events), state=found.state)
+    return Claim(turn=found.turn, journal=tuple(read_entries(db, number)), events=tuple(read_lines(db, number)), state=found.state)
 
 
 def _add(db: sqlite3.Connection, now: float, held: _Held, writes: Writes) -> None:
@@ -302,15 +327,21 @@ def _add(db: sqlite3.Connection, now: float, held: _Held, writes: Writes) -> Non
     entries, events = db.execute(sql.COUNTS, (held.number,)).fetchone()
     check_numbers(writes, entries=entries, events=events)
     number, epoch = held.number, held.epoch
-    new_entries = list(enumerate(writes.entries, writes.first_entry))[max(0, entries - writes.first_entry) :]
-    new_events = list(enumerate(writes.events, writes.first_event))[max(0, events - writes.first_event) :]
-    db.executemany(sql.INSERT_ENTRY, [(number, seq, epoch, entry) for seq, entry in new_entries])
-    db.executemany(sql.INSERT_EVENT, [(number, seq, epoch, now, line) for seq, line in new_events])
+    new_entries = writes.entries[max(0, entries - writes.first_entry) :]
+    new_events = writes.events[max(0, events - writes.first_event) :]
+    if new_entries:
+        db.execute(sql.INSERT_ENTRIES, (number, entries + len(new_entries) - 1, epoch, join_lines(new_entries)))
+    if new_events:
+        db.execute(sql.INSERT_EVENTS, (number, events + len(new_events) - 1, epoch, now, join_lines(new_events)))
 
 
 def _end(db: sqlite3.Connection, now: float, number: int, place: int, how: TurnEnd) -> None:
     is_ended = how.status != "waiting"
-    db.execute(sql.END, (how.status, how.result, how.code, now if is_ended else None, number))
+    db.execute(sql.END, (how.status, how.code, now if is_ended else None, number))
+    if how.result is None:
+        db.execute(sql.DELETE_RESULT, (number,))
+    else:
+        db.execute(sql.SAVE_RESULT, (number, how.result))
     if is_ended:
         db.execute(sql.NEXT_READY, (place,))
 
@@ -342,17 +373,15 @@ def _first(db: sqlite3.Connection, statement: str, *values: Any) -> _Found | Non
     return None if row is None else _found(row)
 
 
-def _column(db: sqlite3.Connection, statement: str, *values: Any) -> list[bytes]:
-    return [value for (value,) in db.execute(statement, values).fetchall()]
-
-
 def _found(row: Sequence[Any]) -> _Found:
     """Make a turn of a row of `sql.COLUMNS`."""
     (
         turn, agent, session, header, fingerprint, tenant, role, key, digest, principal, build, is_exclusive, policy, due, deadline,
         position, status, created, epoch, attempts, owner, lease_until, is_cancel_wanted, is_hidden, said, started, ended, result, code,
-        number, place, *state,
+        contents, dictionary, number, place, *state,
     ) = row  # fmt: skip
+    if contents is not None:
+        header, result, *_ = unpack_turn(contents, dictionary or b"")
     stored = StoredTurn(
         turn=turn, agent=agent, session=session, header=header, fingerprint=fingerprint, tenant=tenant, role=role, key=key, digest=digest,
         principal=principal, build=build, is_exclusive=bool(is_exclusive), policy=policy, due=due, deadline=deadline, position=position,
@@ -371,9 +400,9 @@ def _insert_values(turn: StoredTurn, place: int, startable: float) -> tuple[Any,
     )  # fmt: skip
 
 
-def _packed(db: sqlite3.Connection, statement: str, turn: str) -> tuple[int | None, bytes | None]:
-    """Return the number of a turn, and what its rows were packed to."""
-    return db.execute(statement, (turn,)).fetchone() or (None, None)
+def _contents(db: sqlite3.Connection, turn: str) -> tuple[int | None, bytes | None, bytes | None]:
+    """Return the number of a turn, what its contents were compressed to, and with which dictionary."""
+    return db.execute(sql.CONTENTS, (turn,)).fetchone() or (None, None, None)
 
 
 def _state(row: Sequence[Any]) -> SavedState | None:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
+from interlock.capabilities.capability import asks
 from interlock.tools.failure import ToolFailure
 
 __all__ = ["MAX_BITS", "MAX_DEPTH", "MAX_LENGTH", "calculate", "evaluate", "written"]
@@ -38,6 +39,7 @@ _FULL_WIDTH = range(0xFF01, 0xFF5F)
 Expression = Annotated[str, Field(max_length=MAX_LENGTH, description="numbers with + - * / // % ** ( ), and min, max, round, abs")]
 
 
+@asks
 async def evaluate(expression: Expression) -> dict[str, JsonValue]:
     """Calculate an arithmetic expression exactly, such as 3 * 39.90 or round(119.70 * 0.15, 2). % is the remainder."""
     value = calculate(expression)

@@ -16,14 +16,20 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, c
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
+from interlock.capabilities.capability import Effect, marks_of
 from interlock.capabilities.model import Tool
+from interlock.contract.policies import ArgumentPolicy, policy_of
+from interlock.contract.type_hints import unwrap_annotated
 from interlock.errors import SettingsInvalid, ToolInputInvalid, ToolUnavailable
 from interlock.tools.threads import Threads
 
-__all__ = ["MAX_THREADS", "FunctionTool", "load_function"]
+__all__ = ["KEY", "MAX_THREADS", "FunctionTool", "load_function", "load_target"]
 
 MAX_THREADS = 16
 """How many calls of one synchronous function run concurrently; further calls wait. A call that hangs takes one thread until it ends."""
+
+KEY = "idempotency_key"
+"""The parameter that gets the key of a call."""
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -33,18 +39,27 @@ class FunctionTool:
 
     The description defaults to the first line of the docstring. The caller gets the message of a ToolError that the function
     raises, but only the class name of any other exception. A ConnectionError is transient and may be retried.
+
+    The effect is what the function is marked with (`@asks`, `@keyed`), unless `effect` says it. A parameter `idempotency_key: str` is
+    not an argument of the tool: it gets the key of the call, which is the same when a resumed turn makes the call again. Policies of
+    arguments are declared by `Annotated`: `to: Annotated[str, Trusted]`.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], *, description: str | None = None) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], *, description: str | None = None, effect: Effect | None = None) -> None:
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - is it async, not is it callable
         self._names, self._arguments = _arguments(name, function)
+        self.effect: Effect = effect or marks_of(_hinted(function)).effect
+        self.policies = _policies(function)
+        self.takes_key = KEY in inspect.signature(function).parameters
         self._threads = Threads(MAX_THREADS)
         self.tool = Tool(name=name, description=description or _description(name, function), parameters=_schema(name, self._arguments))
 
-    async def run(self, args: dict[str, JsonValue]) -> object:
+    async def run(self, args: dict[str, JsonValue], *, idempotency_key: str = "") -> object:
         """Call the function. Raises ToolInputInvalid if the arguments do not match its type hints."""
         given = self._checked(args)
+        if self.takes_key:
+            given[KEY] = idempotency_key
         try:
             result = await (self._function(**given) if self._is_async else self._threads.run(lambda: self._function(**given)))
             return await result if inspect.isawaitable(result) else result
@@ -66,16 +81,20 @@ def load_function(name: str, target: str | Callable[..., Any]) -> FunctionTool:
     """Create a tool from a function, or from MODULE:FUNCTION. The current directory is on the import path."""
     if not isinstance(target, str):
         return FunctionTool(name, target)
+    return FunctionTool(name, load_target(name, target))
+
+
+def load_target(name: str, target: str) -> Any:
+    """Import MODULE:FUNCTION for a tool."""
     module, _, attribute = target.partition(":")
     if not module or not attribute:
         raise SettingsInvalid(f"Tool '{name}' has the function '{target}'. Write MODULE:FUNCTION.")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found: Any = reduce(getattr, attribute.split("."), importlib.import_module(module))
+        return reduce(getattr, attribute.split("."), importlib.import_module(module))
     except (Exception, SystemExit) as error:
         raise SettingsInvalid(f"Tool '{name}': '{target}' cannot be loaded: {type(error).__name__}: {error}.") from error
-    return FunctionTool(name, found)
 
 
 class _Schema(GenerateJsonSchema):
@@ -99,6 +118,8 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[dict[str, str],
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     for parameter in parameters:
+        if parameter.name == KEY:
+            continue
         if parameter.kind not in _NAMED:
             raise SettingsInvalid(f"Tool '{name}' takes '{parameter}'. Every parameter must be one that can be passed by name.")
         if parameter.name not in hints:
@@ -113,6 +134,13 @@ def _arguments(name: str, function: Callable[..., Any]) -> tuple[dict[str, str],
         return names, create_model("Arguments", __config__=config, **fields)
     except (PydanticUserError, TypeError, ValueError) as error:
         raise SettingsInvalid(f"Tool '{name}' has a type hint that cannot be checked: {_first_line(error)}.") from error
+
+
+def _policies(function: Callable[..., Any]) -> dict[str, ArgumentPolicy]:
+    """Return the policies that the parameters of a function declare."""
+    hints = typing.get_type_hints(_hinted(function), include_extras=True)
+    found = {name: policy_of(unwrap_annotated(hint)[1]) for name, hint in hints.items() if name != "return"}
+    return {name: policy for name, policy in found.items() if policy is not None}
 
 
 def _hinted(function: Callable[..., Any]) -> Callable[..., Any]:

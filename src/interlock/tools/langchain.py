@@ -8,6 +8,7 @@ from langchain_core.tools import BaseTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import JsonValue, ValidationError
 
+from interlock.capabilities.capability import Effect
 from interlock.capabilities.model import Tool
 from interlock.engine.ambient import alone
 from interlock.errors import ToolError, ToolInputInvalid, ToolUnavailable
@@ -16,10 +17,14 @@ __all__ = ["LangChainTool"]
 
 
 class LangChainTool:
-    """Runs a LangChain tool without its callback handlers, which would see arguments and results before redaction."""
+    """Runs a LangChain tool without its callback handlers, which would see arguments and results before redaction.
 
-    def __init__(self, tool: BaseTool) -> None:
+    LangChain does not say what a tool does outside, so its calls are not repeated unless `effect` says that they may be.
+    """
+
+    def __init__(self, tool: BaseTool, *, effect: Effect = "once") -> None:
         self._tool = tool
+        self.effect: Effect = effect
         described = convert_to_openai_tool(tool)["function"]
         parameters = cast("dict[str, JsonValue]", described.get("parameters") or {"type": "object", "properties": {}})
         self.tool = Tool(name=tool.name, description=str(described.get("description") or tool.name), parameters=parameters)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from interlock.capabilities.capability import Effect
 from interlock.capabilities.model import Tool
 from interlock.errors import SettingsInvalid, ToolError, ToolInputInvalid, ToolTimeout, ToolUnavailable
 from interlock.extras import require
@@ -64,13 +65,18 @@ class McpSettings(BaseModel):
 
 
 class McpTool:
-    """One tool of a server."""
+    """One tool of a server. Its effect is what the server's annotations say; without any, its calls must not be repeated.
+
+    A server may say what it likes, and gets the arguments: its annotations do not exempt a tool from a policy (`is_hint`).
+    """
 
     def __init__(self, server: McpServer, listed: Listed) -> None:
         self._server = server
         self._name = listed.name
         description = (listed.description or listed.title or listed.name)[:_DESCRIPTION]
         self.tool = Tool(name=f"{server.name}.{listed.name}", description=description, parameters=listed.input_schema)
+        self.effect = _effect(listed)
+        self.is_hint = True
         self._validator: Any = None
 
     async def run(self, args: dict[str, JsonValue]) -> JsonValue:
@@ -219,6 +225,15 @@ class McpServer:
         if len(taken) < len(listed):
             LOGGER.warning("Of the %d tools of MCP server '%s', %d cannot be used.", len(listed), self.name, len(listed) - len(taken))
         return taken
+
+
+def _effect(listed: Listed) -> Effect:
+    hints = listed.annotations
+    if hints is None:
+        return "once"
+    if hints.read_only_hint:
+        return "asks"
+    return "keyed" if hints.idempotent_hint else "once"
 
 
 def _result(name: str, answer: CallToolResult) -> JsonValue:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from interlock.capabilities.capability import Effect
 from interlock.capabilities.model import Tool
 from interlock.capabilities.tools import ToolRequest, ToolResult
+from interlock.contract.policies import ArgumentPolicy
 from interlock.errors import (
     CapabilityError,
     CapabilityTimeout,
@@ -28,14 +30,16 @@ from interlock.errors import (
     ToolTimeout,
 )
 from interlock.runtime.observe import LOGGER
+from interlock.runtime.origins import Origins
+from interlock.tools.arguments import Arguments, check_arguments
 from interlock.tools.failure import ToolFailure
-from interlock.tools.functions import load_function
+from interlock.tools.functions import KEY, load_function
 from interlock.tools.threads import Threads
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-__all__ = ["BACKOFF_S", "MAX_ERROR", "MAX_RESULT", "RETRIES", "OneTool", "Redact", "ToolServer", "Tools", "open_tools"]
+__all__ = ["BACKOFF_S", "MAX_ERROR", "MAX_RESULT", "RETRIES", "OneTool", "Policies", "Redact", "ToolServer", "Tools", "open_tools"]
 
 MAX_RESULT = 256 * 1024
 """Largest result, in bytes of JSON. A longer one is cut and marked."""
@@ -52,6 +56,9 @@ BACKOFF_S = 0.1
 Redact = Callable[[JsonValue], JsonValue]
 """Redacts secrets in JSON data, which it may change in place. May be called in a thread."""
 
+Policies = Mapping[str, Mapping[str, ArgumentPolicy]]
+"""What arguments accept, by tool and argument."""
+
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _MAX_NAME = 64
 _MAX_SHOWN_NAME = 200  # longest unknown name in a message, in characters
@@ -60,7 +67,7 @@ _TIMEOUTS = (ToolTimeout, QueryTimeout, CapabilityTimeout, ModelTimeout)  # not 
 
 
 class OneTool(Protocol):
-    """A tool that can be run."""
+    """A tool that can be run. It may have an attribute `effect`; without one, its calls must not be repeated."""
 
     @property
     def tool(self) -> Tool: ...
@@ -96,6 +103,13 @@ class Tools:
 
     After a `transient` error that is not a timeout a tool is run again, at most `retries` times and within `timeout_s` in all.
     `redact` removes secrets from results and error messages before they are cut.
+
+    `effects` says what tools do outside, in place of what they say themselves; `server.*` means all tools of a server that are not
+    named.
+
+    `policies` says what arguments accept, by tool and argument, in place of what functions declare. If `closed`, every other argument
+    of a tool that may have an effect accepts only trusted values, or what a person approves, and the call itself must be decided
+    before anything from outside is read. A call that is refused is the error `untrusted_argument` of its result.
     """
 
     def __init__(
@@ -108,6 +122,9 @@ class Tools:
         retries: int = RETRIES,
         backoff_s: float = BACKOFF_S,
         redact: Redact | None = None,
+        effects: Mapping[str, Effect] | None = None,
+        policies: Policies | None = None,
+        closed: bool = False,
     ) -> None:
         self._tools = {tool.tool.name: tool for tool in map(_one_tool, tools)}
         self._servers = dict(servers or {})
@@ -116,18 +133,15 @@ class Tools:
         self._retries = retries
         self._backoff_s = backoff_s
         self._redact = redact
+        self._effects: dict[str, Effect] = dict(effects or {})
+        self._policies: Policies = dict(policies or {})
+        self._closed_by_default = closed
+        self.tracks_origins: bool = closed or bool(policies) or any(getattr(tool, "policies", None) for tool in self._tools.values())
+        """Whether a tool has a policy, so that it must be known where the values of a turn come from."""
         self._threads = Threads()
         self._closed = 0
-        for name in (*self._tools, *self._servers):
-            if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-                raise SettingsInvalid(f"A tool cannot be called '{name}': use at most {_MAX_NAME} letters, digits, '_', '-' and dots.")
-        for server in self._servers:
-            if "." in server or any(name.startswith(f"{server}.") for name in self._tools):
-                raise SettingsInvalid(f"A tool server cannot be called '{server}': it has a dot, or the name of a tool starts with it.")
-        for specialist, names in (self._allowed or {}).items():
-            for name in names:
-                if name not in self._tools and self._server_of(name) is None:
-                    raise SettingsInvalid(f"'{specialist}' may use '{name}', which is not a tool. There are: {self._known()}.")
+        self._check_names()
+        self._check_declared()
 
     async def offered(self, specialist: str) -> tuple[Tool, ...]:
         """Return the tools on a specialist's list, in its order. Raises ToolError if a server cannot be reached."""
@@ -136,7 +150,20 @@ class Tools:
             offered.update({tool.name: tool for tool in await self._named(name)})
         return tuple(offered.values())
 
-    async def run(self, specialist: str, request: ToolRequest) -> ToolResult:
+    async def effect_of(self, request: ToolRequest) -> Effect:
+        """Return what a call of a tool does outside. A tool that cannot be found in time may do anything."""
+        name = request.tool
+        declared = self._declared_effect(name)
+        if declared is not None:
+            return declared
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                tool = await self._find(name)
+        except (CapabilityError, TimeoutError):
+            return "once"
+        return cast("Effect", getattr(tool, "effect", "once"))
+
+    async def run(self, specialist: str, request: ToolRequest, *, idempotency_key: str = "", origins: Origins | None = None) -> ToolResult:
         """Run a tool for a specialist. Raises ToolDenied if it is not on the list; any other failure is the `error` of the result."""
         if not self._is_allowed(specialist, request.tool):
             raise ToolDenied(
@@ -146,7 +173,7 @@ class Tools:
         timeout = asyncio.timeout_at(attempts.until)
         try:
             async with timeout:
-                result = await self._run_with_retries(request, attempts)
+                result = await self._run_with_retries(request, attempts, idempotency_key, origins)
                 if result is not None:
                     return result
         except ToolFailure as error:
@@ -173,6 +200,27 @@ class Tools:
         self._closed += 1
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
+    def _check_names(self) -> None:
+        for name in (*self._tools, *self._servers):
+            if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+                raise SettingsInvalid(f"A tool cannot be called '{name}': use at most {_MAX_NAME} letters, digits, '_', '-' and dots.")
+        for server in self._servers:
+            if "." in server or any(name.startswith(f"{server}.") for name in self._tools):
+                raise SettingsInvalid(f"A tool server cannot be called '{server}': it has a dot, or the name of a tool starts with it.")
+        for specialist, names in (self._allowed or {}).items():
+            for name in names:
+                if name not in self._tools and self._server_of(name) is None:
+                    raise SettingsInvalid(f"'{specialist}' may use '{name}', which is not a tool. There are: {self._known()}.")
+
+    def _check_declared(self) -> None:
+        for name in (*self._effects, *self._policies):
+            if name not in self._tools and self._server_of(name) is None:
+                raise SettingsInvalid(f"'{name}' has an effect or a policy, but is not a tool. There are: {self._known()}.")
+        for name, tool in self._tools.items():
+            known = cast("Mapping[str, Any]", tool.tool.parameters.get("properties") or {})
+            if unknown := self._policies.get(name, {}).keys() - known.keys():
+                raise SettingsInvalid(f"Tool '{name}' has a policy for '{min(unknown)}', which is not one of its arguments.")
+
     def _list(self, specialist: str) -> tuple[str, ...]:
         if self._allowed is None:
             return (*self._tools, *(f"{server}.*" for server in self._servers))
@@ -182,7 +230,7 @@ class Tools:
         names, server = self._list(specialist), self._server_of(name)
         return not name.endswith(".*") and (name in names or (server is not None and f"{server}.*" in names))
 
-    async def _run_with_retries(self, request: ToolRequest, attempts: _Attempts) -> ToolResult | None:
+    async def _run_with_retries(self, request: ToolRequest, attempts: _Attempts, key: str, origins: Origins | None) -> ToolResult | None:
         """Run a tool, and retry transient errors. Returns None if its server has no such tool."""
         pause, closed = self._backoff_s, self._closed
         while True:
@@ -191,7 +239,10 @@ class Tools:
                 tool = await self._find(request.tool)
                 if tool is None:
                     return None
-                return ToolResult(tool=request.tool, result=await self._presentable(request.tool, await tool.run(request.args)))
+                if attempts.made == 1:
+                    check_arguments(request, self._arguments(request.tool, tool), origins)
+                keyed = {KEY: key} if getattr(tool, "takes_key", False) else {}
+                return ToolResult(tool=request.tool, result=await self._presentable(request.tool, await tool.run(request.args, **keyed)))
             except CapabilityError as error:
                 is_over = attempts.made > self._retries or asyncio.get_running_loop().time() + pause >= attempts.until
                 # After `aclose`, a retry would reopen the server.
@@ -200,6 +251,12 @@ class Tools:
                 LOGGER.debug("Tool '%s' failed and will be retried in %g seconds.", request.tool, pause, exc_info=error)
             await asyncio.sleep(pause)
             pause *= 2
+
+    def _arguments(self, name: str, tool: OneTool) -> Arguments:
+        """Return what is known of the arguments of a tool."""
+        declared = self._declared_effect(name) or ("once" if getattr(tool, "is_hint", False) else getattr(tool, "effect", "once"))
+        policies = {**getattr(tool, "policies", {}), **self._policies.get(name, {})}
+        return Arguments(policies=policies, is_closed=self._closed_by_default and declared != "asks")
 
     async def _presentable(self, name: str, result: object) -> JsonValue:
         """Convert a result to JSON data, redact it, then cut it: in this order, so that no secret is cut in two and missed."""
@@ -230,7 +287,10 @@ class Tools:
         if name in self._tools:
             return self._tools[name]
         server, _, rest = name.partition(".")
-        return (await self._servers[server].tools()).get(rest)
+        return (await self._servers[server].tools()).get(rest) if server in self._servers else None
+
+    def _declared_effect(self, name: str) -> Effect | None:
+        return self._effects.get(name) or self._effects.get(f"{self._server_of(name)}.*")
 
     def _server_of(self, name: str) -> str | None:
         server, dot, _ = name.partition(".")
@@ -261,6 +321,9 @@ def open_tools(
     timeout_s: float = 10.0,
     retries: int = RETRIES,
     redact: Redact | None = None,
+    effects: Mapping[str, Effect] | None = None,
+    policies: Policies | None = None,
+    closed: bool = False,
 ) -> Tools:
     """Combine an agent's own tools with configured functions and MCP servers.
 
@@ -275,7 +338,17 @@ def open_tools(
         from interlock.tools.mcp import McpServer  # noqa: PLC0415 - an extra
 
         opened = {name: McpServer.configured(name, settings) for name, settings in servers.items()}
-    return Tools(named.values(), allowed=allowed, servers=opened, timeout_s=timeout_s, retries=retries, redact=redact)
+    return Tools(
+        named.values(),
+        allowed=allowed,
+        servers=opened,
+        timeout_s=timeout_s,
+        retries=retries,
+        redact=redact,
+        effects=effects,
+        policies=policies,
+        closed=closed,
+    )
 
 
 def _one_tool(tool: Any) -> OneTool:

@@ -11,8 +11,9 @@ from interlock.runtime.turn import TurnResult
 
 __all__ = ["Finding", "How", "Invariant", "Lab", "Observed"]
 
-How = Literal["agrees", "decided", "seen"]
-"""How a result is known: two descriptions agree, every case was decided, or only examples were seen, which is no proof."""
+How = Literal["proved", "agrees", "decided", "seen", "trusted"]
+"""How a result is known: it holds on every path, two descriptions agree, every case was decided, only examples were seen, which is no
+proof, or nothing shows it and the rest relies on it."""
 
 
 @dataclass(frozen=True)

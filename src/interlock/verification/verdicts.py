@@ -25,6 +25,7 @@ from interlock.runtime.events import Event
 from interlock.settings import Settings
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
 from interlock.verification.invariants import Finding, How, Invariant, Observed
+from interlock.verification.proofs import GraphProof, prove_agent, prove_graph
 
 __all__ = ["Verdict", "verify_agent", "verify_graph"]
 
@@ -126,10 +127,11 @@ class EngineLab:
             await app.close()
 
 
-async def verify_agent(agent: Agent) -> AsyncGenerator[Verdict, None]:
-    """Verify an agent, one guarantee after the other."""
+async def verify_agent(agent: Agent, proofs: Mapping[str, GraphProof] | None = None) -> AsyncGenerator[Verdict, None]:
+    """Verify an agent, one guarantee after the other. Pass `proofs` where they are known already."""
+    proofs = prove_agent(agent) if proofs is None else proofs
     for graph in agent.graphs:
-        async for verdict in verify_graph(graph, agent.document):
+        async for verdict in verify_graph(graph, agent.document, proofs[graph.name]):
             yield verdict
     with tempfile.TemporaryDirectory(prefix="interlock-") as folder:
         lab = EngineLab(agent, Path(folder))
@@ -151,13 +153,15 @@ async def _check(invariant: Invariant, lab: EngineLab) -> Finding:
     return replace(finding, how="seen", proof=f"{turns} turns: {finding.proof}") if turns else finding
 
 
-async def verify_graph(graph: Graph, document: Path | None) -> AsyncGenerator[Verdict, None]:
-    """Verify the guarantees of every graph."""
+async def verify_graph(graph: Graph, document: Path | None, proof: GraphProof | None = None) -> AsyncGenerator[Verdict, None]:
+    """Verify the guarantees of every graph, and what is proved of this one."""
     outcomes = sum(len(node.transitions) for node in graph.nodes.values())
     built = f"{len(graph.nodes)} nodes, {outcomes} outcomes, {len(graph.state.fields)} fields; fingerprint {graph.fingerprint[:12]}"
     yield Verdict(f"{graph.name}: signatures, state and rows fit together", True, "agrees", built)
     yield Verdict.of(f"{graph.name}: LangGraph draws the nodes and edges of the rows", compare_compiled(graph))
     yield Verdict.of(f"{graph.name}: every outcome leads where its row says, on both engines", await follow_outcomes(graph))
+    for line in (prove_graph(graph, document) if proof is None else proof).lines():
+        yield Verdict(line.statement, line.holds, line.tier, line.proof)
     if document is not None:
         yield Verdict.of(f"{graph.name}: the rows are the document's", compare_document(graph, document))
 

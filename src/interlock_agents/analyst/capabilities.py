@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from interlock import Trusted
 from interlock.capabilities.capability import Capability, asks
 
 __all__ = ["Policy", "Profile", "Profiles", "Verdict"]
@@ -23,7 +24,7 @@ class Profiles(Capability, Protocol):
     """Reads the profiles of users."""
 
     @asks
-    async def load(self, user_id: str) -> Profile:
+    async def load(self, user_id: str) -> Annotated[Profile, Trusted]:
         """Return the profile of a user. An unknown user has the default profile."""
         ...
 
@@ -43,6 +44,6 @@ class Policy(Capability, Protocol):
     """Decides by fixed rules. It never calls a model."""
 
     @asks
-    async def judge(self, profile: Profile, text: str, tools: tuple[str, ...]) -> Verdict:
+    async def judge(self, profile: Profile, text: str, tools: tuple[str, ...]) -> Annotated[Verdict, Trusted]:
         """Judge a user's question. `tools` are the names of the available tools."""
         ...

@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from interlock.capabilities import Clock, Model, Progress, Speech, Toolbox, ToolGateway, ToolRequest, Usage
 from interlock.capabilities import Message as Asked
+from interlock.contract import guard
 from interlock.errors import BudgetExceeded, CapabilityError, InputEmpty, InputSchema, ModelOutputInvalid
 from interlock_agents.analyst.calls import filled, normalised, refusals
 from interlock_agents.analyst.capabilities import Policy, Profiles
@@ -41,9 +42,10 @@ from interlock_agents.analyst.state import (
     marked,
 )
 from interlock_agents.analyst.tables import fitting
+from interlock_agents.guards import is_blank
 from interlock_agents.prompts import Prompts, decide
 
-__all__ = ["generator", "ingress", "is_useful", "planner", "summarizer", "tool_executor", "tool_router", "verifier"]
+__all__ = ["generator", "ingress", "is_answered", "is_useful", "planner", "summarizer", "tool_executor", "tool_router", "verifier"]
 
 WHO = "analyst"
 """The name under which tools are offered to this agent."""
@@ -146,7 +148,7 @@ async def planner(
     )
     decision = await decide(model, prompt, PlannerDecision)
     plan, tokens = decision.value, _tokens(decision.usage, prompt, decision.value.model_dump_json())
-    if plan.ask.strip() or plan.next_step == "generate":
+    if not is_blank(plan.ask) or plan.next_step == "generate":
         return Simple(plan=plan.reason, ask=plan.ask.strip(), tokens_used=tokens)
     if not plan.tool_calls:
         raise ModelOutputInvalid("The plan says 'tool_use' but has no tool calls.")
@@ -212,12 +214,11 @@ async def verifier(
     progress: Progress,
 ) -> Good | Lacking:
     """Check that every part of the question has a useful result. For the others, write a hint and let the planner try again."""
-    answered = {one.part for one in tool_outputs if is_useful(one)}
-    lacking = [part for part in dict.fromkeys([*parts, *(one.part for one in tool_outputs)]) if part not in answered]
+    lacking = _lacking(parts, tool_outputs)
     lost = [one for one in tool_outputs if not is_useful(one)]
     earlier = [failure for failure in scratchpad.failures if failure.call.part in lacking]
     failures = (*earlier, *(Failure(call=_call(one), reason=one.error or "It found nothing.") for one in lost))
-    if not lacking:
+    if is_answered(parts, tool_outputs):
         return Good(scratchpad=Scratchpad(failures=failures))
     is_error = all(one.error is not None for one in lost if one.part in lacking)
     hint = "Correct the arguments, or use another tool." if is_error else "Use other words, fewer conditions or another tool."
@@ -226,6 +227,18 @@ async def verifier(
         event: dict[str, JsonValue] = {"status": "planning_retry", "retry": retry_count + 1, "reason": "error" if is_error else "empty"}
         await progress.emit("planning_retry", event)
     return Lacking(scratchpad=Scratchpad(failures=failures, hint=which), retry_count=retry_count + 1)
+
+
+@guard
+def is_answered(parts: tuple[str, ...], outputs: tuple[ToolOutput, ...]) -> bool:
+    """Return whether every part of the question has a useful result."""
+    return not _lacking(parts, outputs)
+
+
+def _lacking(parts: tuple[str, ...], outputs: tuple[ToolOutput, ...]) -> list[str]:
+    """Return the parts of the question that have no useful result."""
+    answered = {one.part for one in outputs if is_useful(one)}
+    return [part for part in dict.fromkeys([*parts, *(one.part for one in outputs)]) if part not in answered]
 
 
 async def generator(

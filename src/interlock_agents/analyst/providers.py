@@ -52,9 +52,9 @@ def _open_tools(context: Context) -> Tools:
     settings = context.settings.of(AnalystSettings)
     warehouse = _open_warehouse(context)
     context.at_close(lambda: asyncio.to_thread(warehouse.close))
-    query_tool = FunctionTool("bq_query", warehouse.query, description=warehouse.description)
+    query_tool = FunctionTool("bq_query", warehouse.query, description=warehouse.description, effect="asks")
     tools = (*analyst_tools(context.settings.folder, documents_path=settings.documents_path), query_tool)
-    return open_tools(context, tools, allowed={"analyst": settings.analyst_tools})
+    return open_tools(context, tools, allowed={"analyst": settings.analyst_tools}, closed=True)
 
 
 async def _check_tools(context: Context) -> AsyncIterator[Check]:

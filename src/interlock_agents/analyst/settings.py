@@ -41,13 +41,13 @@ class AnalystSettings(AgentSettings):
 
     analyst_tools: Annotated[tuple[str, ...], Field(description="the tools that analyst may use")] = ("bq_query", "search", "calculate")
     analyst_retries: Annotated[int, Field(ge=0, le=20, description="how often analyst plans again when its tools find nothing")] = 2
-    analyst_window: Annotated[int, Field(ge=2, description="how many messages analyst keeps word for word; older ones are summarised")] = 20
-    analyst_characters: Annotated[int, Field(ge=1, description="how long a question to analyst may be")] = 32_000
+    analyst_window: Annotated[int, Field(ge=2, description="how many messages analyst keeps unchanged; older ones are summarised")] = 20
+    analyst_characters: Annotated[int, Field(ge=1, description="the maximum length of a question to analyst, in characters")] = 32_000
     analyst_denied: Annotated[tuple[str, ...], Field(description="patterns of questions that analyst refuses")] = POLICY
     profiles_path: Annotated[Path | None, Field(description="a TOML file of users: which tools each may use, and what each prefers")] = None
-    warehouse: Annotated[str, Field(description="what `bq_query` asks: `demo`, `duckdb:PATH` or `bigquery:PROJECT.DATASET`")] = "demo"
-    warehouse_bytes: Annotated[int, Field(ge=1, description="how much one query may be billed for in BigQuery, in bytes")] = 10**9
-    documents_path: Annotated[Path | None, Field(description="a folder with documents for `search`, in the place of the demo ones")] = None
+    warehouse: Annotated[str, Field(description="what `bq_query` queries: `demo`, `duckdb:PATH` or `bigquery:PROJECT.DATASET`")] = "demo"
+    warehouse_bytes: Annotated[int, Field(ge=1, description="the maximum number of bytes that BigQuery may bill for one query")] = 10**9
+    documents_path: Annotated[Path | None, Field(description="a folder with documents for `search`, instead of the demo ones")] = None
 
     @field_validator("analyst_denied")
     @classmethod

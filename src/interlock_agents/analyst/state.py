@@ -143,12 +143,12 @@ class AgentState:
     next_step: Annotated[NextStep, Control] = "generate"
     phase: Annotated[Phase, Control] = "plan"
     retry_count: Annotated[int, Trusted] = 0
-    tokens_used: Annotated[int, Trusted, operator.add] = 0
+    tokens_used: Annotated[int, Untrusted, operator.add] = 0
     start_time: Annotated[float | None, Trusted] = None
-    owner: Annotated[str | None, Trusted] = None
+    owner: Annotated[str | None, Untrusted] = None
     sources: Annotated[tuple[PlannedCall, ...], Untrusted] = ()
     """The tool calls behind the last answer that used data."""
-    seen: Annotated[str, Trusted] = ""
+    seen: Annotated[str, Untrusted] = ""
     """The mark of the messages at the end of the last turn; see `marked`."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from interlock.agent import Agent
 from interlock.errors import InputSchema
 from interlock.reply import Reply
+from interlock_agents.desk.copying import copy_session
 from interlock_agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 from interlock_agents.desk.invariants import INVARIANTS
 from interlock_agents.desk.offline import DeskRules
@@ -53,6 +54,7 @@ agent = Agent(
     abort=GIVEN_UP,
     providers=PROVIDERS,
     settings=DeskSettings,
+    copy_session=copy_session,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

@@ -124,13 +124,13 @@ def _missing(line: Line, found: Found) -> tuple[str, list[Found]]:
         return f"There is no “{wanted}” in the catalogue{why}. {_ASK_WHAT}", []
     if "kind" in nearest:
         without = _quoted(nearest["without"])
-        told = f"There is no “{wanted}” in the catalogue among the {nearest['kind'].lower()}."
-        return f"{told} {f'Without {without} there is something' if without else 'There is something'} of another kind:", near
+        opening = f"There is no “{wanted}” in the catalogue among the {nearest['kind'].lower()}."
+        return f"{opening} {f'Without {without} there is something' if without else 'There is something'} of another kind:", near
     if not nearest["without"]:
         none = f"There is no “{wanted}”{_budget(line, near[0]['currency'])} in the catalogue."
         return f"{none} Without that limit there are {nearest['count']}:", near
-    told = f"There is no “{wanted}” in the catalogue. Without {_quoted(nearest['without'])} I find"
-    return f"{told} {nearest['count']} for “{_kept(line, found)}”:" if nearest["count"] > 1 else f"{told}:", near
+    opening = f"There is no “{wanted}” in the catalogue. Without {_quoted(nearest['without'])} I find"
+    return f"{opening} {nearest['count']} for “{_kept(line, found)}”:" if nearest["count"] > 1 else f"{opening}:", near
 
 
 def _quoted(words: Sequence[str]) -> str:
@@ -162,11 +162,11 @@ def stock_answer(goal: Goal, results: Sequence[Found]) -> SpecialistResponse:
         kinds = ", ".join(f"{name} ({count})" for name, count in results[0]["categories"].items())
         return ended(f"The catalogue has {results[0]['count']} products: {kinds}. Which of these would you like to see?")
     pairs = _paired(goal, results)
-    told = [_found(goal, line, found, alone=len(pairs) == 1) for line, found in pairs]
+    opening = [_found(goal, line, found, alone=len(pairs) == 1) for line, found in pairs]
     shown = [one for line, found in pairs for one in _exact(line, found)] or cast(
         "list[Found]", pairs[0][1].get("nearest", {}).get("products", [])[:_AS_NEAR]
     )
-    message = "\n\n".join(told) + _compared(goal, pairs) + _added_up(pairs) + notes(goal, results)
+    message = "\n\n".join(opening) + _compared(goal, pairs) + _added_up(pairs) + notes(goal, results)
     if not shown:
         return ended(message)
     asked, is_cut = " ".join(_kept(line, found) for line, found in pairs), any(found["count"] > _AS_MANY for _, found in pairs)
@@ -187,18 +187,18 @@ def _exact(line: Line, found: Found) -> list[Found]:
 
 def _found(goal: Goal, line: Line, found: Found, *, alone: bool) -> str:
     if not found["count"]:
-        told, near = _missing(line, found)
+        opening, near = _missing(line, found)
         if goal.slots.get("is_guess") and not near and not line.get("prefer"):
-            told = f"There is no “{_wanted(line)}” in the catalogue, and I did not understand that as anything else. {ABILITIES}"
+            opening = f"There is no “{_wanted(line)}” in the catalogue, and I did not understand that as anything else. {ABILITIES}"
         if goal.slots.get("is_about"):
-            told = (
-                told.replace("in the catalogue. Without", f"in the catalogue. {KNOWN} Without", 1)
+            opening = (
+                opening.replace("in the catalogue. Without", f"in the catalogue. {KNOWN} Without", 1)
                 if near
-                else told.replace(_ASK_WHAT, KNOWN)
+                else opening.replace(_ASK_WHAT, KNOWN)
             )
         count = line.get("quantity") or 1
         left = [f"I left out “{count}”: say which product it is about."] if near and count > 1 else []
-        return "\n".join([told, *map(_row, near[:_AS_NEAR]), *left])
+        return "\n".join([opening, *map(_row, near[:_AS_NEAR]), *left])
     products = _exact(line, found)
     rows = "\n".join(map(_row, products))
     if line.get("only") and found["count"] > 1:
@@ -291,25 +291,25 @@ def _resolved(goal: Goal, at: int, line: Line, found: Found) -> tuple[Found, int
     """Find the product and the quantity of an order line, or the question to ask."""
     products, number = _exact(line, found), line.get("quantity")
     if not found["count"]:
-        told, near = _missing(line, found)
+        opening, near = _missing(line, found)
         line = _nearer(line, found)
-        told = told.removesuffix(f" {_ASK_WHAT}")
-        return _ask_product(goal, at, line, told, near, is_cut=len(near) >= _AS_MANY)
+        opening = opening.removesuffix(f" {_ASK_WHAT}")
+        return _ask_product(goal, at, line, opening, near, is_cut=len(near) >= _AS_MANY)
     if len(products) > 1:
         fit = f"{found['count']} products fit {_label(line)}{_budget(line, products[0]['currency'])}"
-        told = f"{fit}." if found["count"] <= len(products) else f"{fit}; here are {len(products)} of them."
-        return _ask_product(goal, at, line, told, products, is_cut=found["count"] > len(products))
+        opening = f"{fit}." if found["count"] <= len(products) else f"{fit}; here are {len(products)} of them."
+        return _ask_product(goal, at, line, opening, products, is_cut=found["count"] > len(products))
     product = products[0]
     line = {**line, "sku": product["sku"], "product": product["name"]}
     if not product["stock"]:
         return _ask_product(goal, at, line, f"Of the {product['name']} there are none in stock.", [])
     if number is None:
-        told = f"{product['name']} ({product['sku']}): {product['price']} {product['currency']}, {product['stock']} in stock."
-        return _ask(goal, at, line, told, "quantity", f"How many {product['name']} would you like?", shown=[product])
+        opening = f"{product['name']} ({product['sku']}): {product['price']} {product['currency']}, {product['stock']} in stock."
+        return _ask(goal, at, line, opening, "quantity", f"How many {product['name']} would you like?", shown=[product])
     if product["stock"] < number:
-        told = f"Of the {product['name']} there {'is' if product['stock'] == 1 else 'are'} {product['stock']} in stock, not {number}."
+        opening = f"Of the {product['name']} there {'is' if product['stock'] == 1 else 'are'} {product['stock']} in stock, not {number}."
         asked: Line = {**line, "quantity": None}
-        return _ask(goal, at, asked, told, "quantity", "How many would you like instead?", shown=[product])
+        return _ask(goal, at, asked, opening, "quantity", "How many would you like instead?", shown=[product])
     return product, number
 
 
@@ -319,18 +319,18 @@ def _nearer(line: Line, found: Found) -> Line:
     return {**line, "product": " ".join(word for word in line.get("product", "").split() if word not in without)}
 
 
-def _ask_product(goal: Goal, at: int, line: Line, told: str, options: Sequence[Found], *, is_cut: bool = False) -> SpecialistResponse:
+def _ask_product(goal: Goal, at: int, line: Line, opening: str, options: Sequence[Found], *, is_cut: bool = False) -> SpecialistResponse:
     """Ask which product is meant. If the list `is_cut`, a word does not identify a product, because hidden products may have it too."""
     options = options[:_AS_MANY]
     if not options:
-        return _ask(goal, at, {**line, "sku": ""}, told, "product", _INSTEAD)
+        return _ask(goal, at, {**line, "sku": ""}, opening, "product", _INSTEAD)
     rows = "\n".join(f"{number}. {_row(one)}" for number, one in enumerate(options, 1))
     question = (
         f"Is it the {options[0]['name']} that you would like?" if len(options) == 1 else f"Which one would you like: {_listed(options)}?"
     )
     asked = question if len(options) == 1 else "Which one would you like? Say its number, or more of its name."
     response = _ask(goal, at, line, "", "product", question, options=_shown(options), shown=options, is_cut=is_cut)
-    return response.model_copy(update={"message": f"{told}\n{rows}\n{asked}"})
+    return response.model_copy(update={"message": f"{opening}\n{rows}\n{asked}"})
 
 
 def _listed(options: Sequence[Found]) -> str:
@@ -341,7 +341,7 @@ def _ask(
     goal: Goal,
     at: int,
     line: Line,
-    told: str,
+    opening: str,
     what: str,
     question: str,
     *,
@@ -358,7 +358,7 @@ def _ask(
     if shown:
         slots["shown"] = cast("Any", _shown(shown))
     updates = StateUpdates(slots_patch=slots, set_status="blocked", missing=[what], next_question=question)
-    return SpecialistResponse(message=f"{told} {question}", state_updates=updates)
+    return SpecialistResponse(message=f"{opening} {question}", state_updates=updates)
 
 
 def _note(goal: Goal, ready: Sequence[tuple[Line, Found]], said: str) -> SpecialistResponse:

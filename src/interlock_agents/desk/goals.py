@@ -21,7 +21,7 @@ def named_goal(session: SessionState, planned: PlannedGoal) -> Goal | None:
         return None
     goal = session.goals.get(planned.goal_id)
     if goal is not None and goal.status == "done":
-        raise ModelOutputInvalid(f"The planner goes on with goal '{goal.id}', which is done.")
+        raise ModelOutputInvalid(f"The planner resumes goal '{goal.id}', which is done.")
     if goal is not None and goal.type != planned.goal_type:
         raise ModelOutputInvalid(f"The planner says that goal '{goal.id}' is '{planned.goal_type}', but it is '{goal.type}'.")
     return goal

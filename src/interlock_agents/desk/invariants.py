@@ -85,8 +85,8 @@ async def an_invalid_session_is_not_saved(lab: Lab) -> Finding:
 async def saved_before_remembered(_lab: Lab) -> Finding:
     """Find the rows that lead to the node that writes the memory."""
     leading = [(source, outcome) for source, outcome, target in handle_message.edges if target == "write_memory"]
-    told = ", ".join(f"{outcome} of {source}" for source, outcome in leading)
-    return Finding(leading == [("validate_and_save_state", "Saved")], f"write_memory is reached by {told}", "decided")
+    summary = ", ".join(f"{outcome} of {source}" for source, outcome in leading)
+    return Finding(leading == [("validate_and_save_state", "Saved")], f"write_memory is reached by {summary}", "decided")
 
 
 async def goals_are_resumed(lab: Lab) -> Finding:
@@ -136,14 +136,14 @@ async def no_empty_reply(lab: Lab) -> Finding:
 
 
 async def no_update_is_lost(lab: Lab) -> Finding:
-    """Run concurrent turns on one session in separate applications until some conflict, and count the stored ones."""
+    """Run concurrent turns on one session in separate applications, and count the stored ones."""
     taken = await lab.observe_at_once("A lamp, please", ASK, HOW_MANY, session="race", times=8)
     accepted = sum(one.result.error is None for one in taken)
     codes = {one.result.error.code for one in taken if one.result.error is not None}
     after = await lab.observe("And?", ASK, HOW_MANY, session="race")
     versions = sum(one.result.state["session"].version - 1 for one in after)
-    told = f"{len(taken)} at once: {accepted} accepted, {len(taken) - accepted} refused with {', '.join(sorted(codes)) or 'no error'}"
-    return Finding(versions == accepted and codes == {"state_conflict"}, f"{told}; {versions} versions kept")
+    summary = f"{len(taken)} at once: {accepted} accepted, {len(taken) - accepted} refused with {', '.join(sorted(codes)) or 'no error'}"
+    return Finding(versions == accepted == len(taken), f"{summary}; {versions} versions kept")
 
 
 INVARIANTS = (
@@ -155,5 +155,5 @@ INVARIANTS = (
     Invariant("malformed plans end the turn, and the session stays as it was", model_output_is_exact),
     Invariant("a specialist is refused the tools of another, and tools in its second pass", tools_are_bounded),
     Invariant("an empty message is refused", no_empty_reply),
-    Invariant("of turns at once on one session the accepted ones are kept, and the others are told state_conflict", no_update_is_lost),
+    Invariant("turns at once on one session run one after the other and are kept", no_update_is_lost),
 )

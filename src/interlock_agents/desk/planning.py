@@ -30,7 +30,7 @@ _ASKS_HOW = re.compile(
 )
 """A message that asks how something is done: it is no order, whatever it names."""
 _TELLS = re.compile(r"\b(?:i|we|you)(?:'ve| have| had)? (?:\w+ )?(?:ordered|bought|purchased|received|paid|placed)\b")
-"""A message that tells what has happened: it is no order, either, and no question that could be looked up."""
+"""A message that reports what has happened: it is neither an order nor a question that could be looked up."""
 _NOT_WANTED = re.compile(r"\b(?:don't|do not|didn't|no longer|not|never) (?:\w+ )?(?:need|want|like|buy|order|take)\b")
 _CANCEL = pattern_of("cancel")
 _ONES = re.compile(r"\b(?:ones?|those|these|them)\b")

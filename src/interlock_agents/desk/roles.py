@@ -37,10 +37,10 @@ SMALL_TALK = "support.small_talk"
 """A greeting, thanks or a goodbye: it is answered, and done."""
 
 PERSON = "support.person"
-"""The customer wants to talk to a person: one is asked, and what they say is told."""
+"""The customer wants to talk to a person: one is asked, and the answer is reported."""
 
 GIVEN_UP = "(given up before anybody answered)"
-"""What stands for the answer of a person whom nobody waits for any longer, because the customer went on writing."""
+"""Replaces the answer of a person if the customer has sent another message before it came."""
 
 AT_ONCE = (SMALL_TALK, PERSON)
 """Goals that come before everything else and end with the turn, whatever the specialist says."""
@@ -119,8 +119,8 @@ class PersonAsked(_Record):
 class SpecialistRequest(_Record):
     """The input of a specialist, with tool results in the second call.
 
-    `conversation` is what was said before this message. `said` is what the specialist said when it was offered tools and
-    chose none. `person` is there where the customer asked for a person.
+    `conversation` has the messages before this one. `said` is the specialist's reply when it was offered tools and
+    chose none. `person` has a value if the customer asked for a person.
     """
 
     user_message: str

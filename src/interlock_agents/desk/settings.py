@@ -23,5 +23,5 @@ class DeskSettings(AgentSettings):
         "knowledge_base.search",
         "math.evaluate",
     )
-    catalogue_path: Annotated[Path | None, Field(description="a SQLite file with your products, in the place of the demo catalogue")] = None
-    knowledge_path: Annotated[Path | None, Field(description="a folder with your articles, in the place of the demo ones")] = None
+    catalogue_path: Annotated[Path | None, Field(description="a SQLite file with your products, instead of the demo catalogue")] = None
+    knowledge_path: Annotated[Path | None, Field(description="a folder with your articles, instead of the demo ones")] = None

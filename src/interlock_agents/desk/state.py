@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from interlock.capabilities import Message, ModelReply
-from interlock.contract import Outcome, Untrusted
+from interlock.contract import Control, Outcome, Trusted, Untrusted
 from interlock_agents.desk.roles import PlannerRequest, PlannerResponse, SpecialistRequest, SpecialistResponse
 from interlock_agents.desk.session import Domain, SessionState
 
@@ -43,8 +43,8 @@ __all__ = [
 class PlannerState:
     """planner.model_graph."""
 
-    request: PlannerRequest
-    messages: tuple[Message, ...]
+    request: Annotated[PlannerRequest, Untrusted]
+    messages: Annotated[tuple[Message, ...], Untrusted]
     text: Annotated[str, Untrusted]
     response: Annotated[PlannerResponse | None, Untrusted] = None
 
@@ -71,9 +71,9 @@ class Understood(Outcome):
 class StructuredState:
     """specialist.structured_graph."""
 
-    specialist: Domain
+    specialist: Annotated[Domain, Control]
     payload: Annotated[str, Untrusted]
-    messages: tuple[Message, ...]
+    messages: Annotated[tuple[Message, ...], Untrusted]
     text: Annotated[str, Untrusted]
     response: Annotated[SpecialistResponse | None, Untrusted] = None
 
@@ -88,9 +88,9 @@ class Parsed(Outcome):
 class ToolPlanningState:
     """specialist.tool_planning_graph."""
 
-    specialist: Domain
+    specialist: Annotated[Domain, Control]
     payload: Annotated[str, Untrusted]
-    messages: tuple[Message, ...]
+    messages: Annotated[tuple[Message, ...], Untrusted]
     reply: Annotated[ModelReply | None, Untrusted] = None
 
 
@@ -104,8 +104,8 @@ class Chosen(Outcome):
 class RuntimeState:
     """specialist.runtime_graph."""
 
-    specialist: Domain
-    request: SpecialistRequest
+    specialist: Annotated[Domain, Control]
+    request: Annotated[SpecialistRequest, Untrusted]
     payload: Annotated[str, Untrusted]
     response: Annotated[SpecialistResponse | None, Untrusted] = None
 
@@ -144,17 +144,17 @@ class Responded(Outcome):
 class OrchestratorState:
     """orchestrator.handle_message."""
 
-    session_id: str
+    session_id: Annotated[str, Untrusted]
     text: Annotated[str, Untrusted]
     message: Annotated[str, Untrusted]
-    now: str
-    session: SessionState
+    now: Annotated[str, Trusted]
+    session: Annotated[SessionState, Untrusted]
     plan: Annotated[PlannerResponse, Untrusted]
     response: Annotated[SpecialistResponse, Untrusted]
-    workspace_id: str | None = None
-    customer_id: str | None = None
-    channel_type: str | None = None
-    subject: str | None = None
+    workspace_id: Annotated[str | None, Untrusted] = None
+    customer_id: Annotated[str | None, Untrusted] = None
+    channel_type: Annotated[str | None, Untrusted] = None
+    subject: Annotated[str | None, Untrusted] = None
     memory_summary: Annotated[str | None, Untrusted] = None
     resumed: Annotated[str | None, Untrusted] = None
     reply: Annotated[str | None, Untrusted] = None

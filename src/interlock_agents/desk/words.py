@@ -108,7 +108,7 @@ ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "1st":
 
 
 def topic_of(text: Text) -> str | None:
-    """Find the topic of a request for help as search words, and remove it. Return None if there is none."""
+    """Find the topic of a request for help as search words, and remove it. Return None if it has no topic."""
     return next(_topics(text), None)
 
 

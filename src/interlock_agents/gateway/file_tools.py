@@ -7,7 +7,10 @@ from typing import Protocol
 from interlock.capabilities.capability import Capability, emits
 from interlock.capabilities.tools import ToolRequest, ToolResult
 
-__all__ = ["FileTools"]
+__all__ = ["READING", "FileTools"]
+
+READING = ("ls", "read_file", "glob", "grep")
+"""The tools that change nothing."""
 
 
 class FileTools(Capability, Protocol):

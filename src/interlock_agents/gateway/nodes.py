@@ -7,13 +7,14 @@ from interlock_agents.gateway.paths import in_scope
 from interlock_agents.gateway.roles import AdminWorker, Classifier, CustomerSide, DocsWorker, Vault
 from interlock_agents.gateway.seals import is_sealed, seal
 from interlock_agents.gateway.state import AdminOrigin, Answered, Crossed, Forwarded, Responded, Returned
+from interlock_agents.guards import is_blank
 
 __all__ = ["bridge", "customer", "customer_from_bridge", "supervisor"]
 
 
 async def supervisor(admin_input: str, *, classifier: Classifier, worker: AdminWorker, vault: Vault) -> Answered | Forwarded:
     """Answer the admin, or send what is for the customer side on."""
-    if not admin_input.strip():
+    if is_blank(admin_input):
         return Answered(supervisor_response="Empty admin input.", secret_key_ref="", secret_context="")
     if await classifier.classify(admin_input) == "route_bridge":
         return Forwarded(origin_seal=seal(admin_input, "supervisor"))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from interlock.capabilities import Model
 from interlock.errors import InterlockError
 from interlock.providers.provider import Check, Context, Provider
+from interlock.settings import Settings
 from interlock_agents.gateway.classifier import PROMPTS, GuardedClassifier
 from interlock_agents.gateway.demo import open_base
-from interlock_agents.gateway.file_tools import FileTools
+from interlock_agents.gateway.file_tools import READING, FileTools
 from interlock_agents.gateway.roles import AdminWorker, Classifier, DocsWorker, Vault
 from interlock_agents.gateway.settings import GatewaySettings
 from interlock_agents.gateway.vaults import SettingsVault
@@ -48,7 +49,7 @@ def _open_docs_worker(context: Context) -> DeepWorker:
 
 
 def _open_worker(context: Context, side: Side, *, writable: bool) -> DeepWorker:
-    from interlock_agents.gateway.workers.deep import READING, WRITING, DeepWorker  # noqa: PLC0415 - takes most of a second
+    from interlock_agents.gateway.workers.deep import WRITING, DeepWorker  # noqa: PLC0415 - takes most of a second
 
     return DeepWorker(
         None if context.replaying else lambda: _open_files(context, side, writable=writable),
@@ -56,6 +57,10 @@ def _open_worker(context: Context, side: Side, *, writable: bool) -> DeepWorker:
         prompt=PROMPTS.text(side),
         tools=WRITING if writable else READING,
     )
+
+
+def _missing_files(settings: Settings) -> str | None:
+    return "gateway_path" if settings.of(GatewaySettings).gateway_path is None else None
 
 
 def _open_files(context: Context, side: Side, *, writable: bool) -> Any:
@@ -105,7 +110,7 @@ async def _check_secret(context: Context) -> AsyncIterator[Check]:
 PROVIDERS = (
     Provider(capabilities=(Classifier,), open=_open_classifier, parts=(Model,)),
     Provider(capabilities=(FileTools,), open=_open_file_tools),
-    Provider(capabilities=(AdminWorker,), open=_open_admin_worker, parts=(Model, FileTools), check=_check_files),
-    Provider(capabilities=(DocsWorker,), open=_open_docs_worker, parts=(Model, FileTools)),
+    Provider(capabilities=(AdminWorker,), open=_open_admin_worker, parts=(Model, FileTools), check=_check_files, missing=_missing_files),
+    Provider(capabilities=(DocsWorker,), open=_open_docs_worker, parts=(Model, FileTools), missing=_missing_files),
     Provider(capabilities=(Vault,), open=_open_vault, check=_check_secret),
 )

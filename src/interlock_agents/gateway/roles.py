@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Protocol
 
 from interlock.capabilities import Capability
-from interlock.contract import Secret
+from interlock.contract import Secret, Trusted
 
 __all__ = ["AdminWorker", "Classifier", "CustomerSide", "DocsWorker", "Route", "Vault"]
 
@@ -23,7 +23,7 @@ class Classifier(Capability, Protocol):
 class Vault(Capability, Protocol):
     """Returns secrets by name."""
 
-    async def reference(self) -> str:
+    async def reference(self) -> Annotated[str, Trusted]:
         """Return the name of the admin's secret, or "" if none is configured."""
         ...
 

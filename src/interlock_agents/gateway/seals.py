@@ -11,6 +11,8 @@ import hmac
 import secrets
 from typing import Literal
 
+from interlock.contract import guard
+
 __all__ = ["Sealer", "is_sealed", "seal"]
 
 Sealer = Literal["supervisor", "bridge"]
@@ -23,6 +25,7 @@ def seal(text: str, by: Sealer) -> str:
     return hmac.new(_KEY, f"{by}\0{text}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
+@guard
 def is_sealed(given: str, text: str, by: Sealer) -> bool:
     """Return whether `given` is this node's seal on exactly this text."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), seal(text, by).encode())

@@ -16,10 +16,10 @@ class GatewaySettings(AgentSettings):
     """Settings that only the gateway has."""
 
     gateway_path: Annotated[
-        Path | None, Field(description="a folder with `admin` and `docs` for gateway's workers; demo files where it is not set")
+        Path | None, Field(description="a folder with `admin` and `docs` for gateway's workers; demo files by default")
     ] = None
     gateway_keywords: Annotated[
-        tuple[str, ...], Field(min_length=1, description="words without which no admin's text crosses gateway's bridge")
+        tuple[str, ...], Field(min_length=1, description="words of which an admin's text must have one to cross gateway's bridge")
     ] = (
         *("docs", "documentation", "documents", "customer", "customers", "users"),
         *("user document", "user documents", "knowledge base", "handbook"),

@@ -9,6 +9,7 @@ from typing import Any
 from interlock.agent import Agent
 from interlock.errors import InputSchema
 from interlock.reply import Reply
+from interlock_agents.puntini.copying import copy_session
 from interlock_agents.puntini.graph import puntini
 from interlock_agents.puntini.invariants import INVARIANTS
 from interlock_agents.puntini.offline import PuntiniRules
@@ -74,6 +75,7 @@ agent = Agent(
     providers=PROVIDERS,
     settings=PuntiniSettings,
     stored=STORED,
+    copy_session=copy_session,
     document=Path(__file__).with_name("document.md"),
     invariants=INVARIANTS,
     scenes=Path(__file__).with_name("scenes.toml"),

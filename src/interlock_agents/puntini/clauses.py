@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from interlock.spelling import closest
 from interlock_agents.puntini import inquiries, relations, terms
 from interlock_agents.puntini.calls import Call, Clause, add_edge, add_node, delete_edge, set_properties
 from interlock_agents.puntini.creating import With, new_nodes, read_pair, with_parts
@@ -185,7 +186,8 @@ def _plain_names(words: list[str], context: Context) -> list[Ref]:
     if words[0].casefold() in VERBS:
         reject(f"what is to be done by '{said}'?")
     if not all(ref.label is not None or not ref.key[:1].islower() for ref in refs) or any(word.isdigit() for word in words):
-        reject(f"is '{said}' a name? Put it in quotes if it is.")
+        meant = closest(words[0], VERBS)
+        reject(f"do you mean '{meant[0]}' by '{words[0]}'?" if meant else f"is '{said}' a name? Put it in quotes if it is.")
     return refs
 
 

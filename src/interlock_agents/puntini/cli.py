@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from interlock.app import Interlock
+from interlock.cli.groups import ListingGroup
 from interlock.cli.screen import is_terminal, print_error, print_json, print_line, safe
 from interlock.cli.target import closing, open_app
 from interlock.errors import StoreUnavailable
@@ -23,7 +24,9 @@ __all__ = ["graphs"]
 _READABLE = 100
 _MAX_EDGES = 100_000
 
-graphs = typer.Typer(help="List, draw and delete the property graphs of puntini.", rich_markup_mode=None, add_completion=False)
+graphs = typer.Typer(
+    cls=ListingGroup, help="List, draw and delete the property graphs of puntini.", rich_markup_mode=None, add_completion=False
+)
 
 
 def _store(app: Interlock) -> Any:

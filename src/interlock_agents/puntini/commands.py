@@ -6,6 +6,7 @@ import re
 
 from pydantic import JsonValue
 
+from interlock.contract import guard
 from interlock_agents.puntini.graph_store import AddEdge, AddNode, Change, DeleteNode, EdgeRef, NodeRef, UpdateEdge, UpdateNode
 from interlock_agents.puntini.spec import Finished, GoalSpec, TodoItem, ToolSignature
 
@@ -19,16 +20,19 @@ _IT = r"(?:it|that|this|the\s+last\s+(?:goal|change|changes|thing|one|step)|my\s
 _UNDO = re.compile(rf"{_POLITE}(?:(?:undo|revert|reverse)(?:\s+{_IT})?|take\s+{_IT}\s+back)(?:[\s,]+please)?")
 
 
+@guard
 def is_continue(goal: str) -> bool:
     """Return whether a person wants to continue the goal that is not done yet."""
     return _CONTINUE.fullmatch(_normalized(goal)) is not None
 
 
+@guard
 def is_undo(goal: str) -> bool:
     """Return whether a person wants to undo the last goal."""
     return _UNDO.fullmatch(_normalized(goal)) is not None
 
 
+@guard
 def is_same_goal(one: str, other: str) -> bool:
     """Return whether two goals differ only in case, spaces and the last punctuation mark."""
     return _normalized(one) == _normalized(other)

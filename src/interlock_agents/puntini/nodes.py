@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 from interlock.capabilities import Clock, Human, Model, Timer, ToolRequest
+from interlock.contract import guard
 from interlock.errors import BudgetExceeded, CapabilityError, ModelError, ToolInputInvalid
 from interlock_agents.prompts import Prompts, decide
 from interlock_agents.puntini.asking import UNCLEAR, Stopped, ask, is_abort, question_of, resumption
@@ -62,6 +64,9 @@ __all__ = [
     "diagnose",
     "escalate",
     "evaluate",
+    "is_used_up",
+    "kind_of",
+    "needs_person",
     "parse_goal",
     "plan_step",
     "route_tool",
@@ -203,7 +208,7 @@ async def evaluate(
     if tool_result is not None and tool_result.status == "success":
         if not queue and (step_plan is None or step_plan.is_final_step):
             return Complete()
-        if steps - begun < MAX_STEPS:
+        if not is_used_up(steps, begun):
             return StepDone()
         message = f"One turn does {MAX_STEPS} steps of a goal."
         failure = Failure(node="evaluate", step=steps, tool="", error_type=BudgetExceeded.code, message=message)
@@ -214,13 +219,33 @@ async def evaluate(
     return StepFailed(failures=(failure,), retry_count=retry_count + 1)
 
 
+@guard
+def is_used_up(steps: int, begun: int) -> bool:
+    """Return whether this turn has performed as many actions as one turn may."""
+    return steps - begun >= MAX_STEPS
+
+
+@guard
+def kind_of(failures: tuple[Failure, ...]) -> Literal["identical", "systematic", "random"]:
+    """Return whether the last failure happened before at the same action, may pass, or neither."""
+    last = failures[-1]
+    if any(one.step == last.step and signature_of(one) == signature_of(last) for one in failures[:-1]):
+        return "identical"
+    return "random" if last.transient else "systematic"
+
+
+@guard
+def needs_person(failures: tuple[Failure, ...]) -> bool:
+    """Return whether a retry cannot fix the last failure."""
+    return failures[-1].error_type in _PERSONS
+
+
 async def diagnose(failures: tuple[Failure, ...], retry_count: int, *, timer: Timer) -> Retry | GiveUp:
     """Classify the last failure by its signature, without a model."""
     last = failures[-1]
     signature = signature_of(last)
-    alike = [one for one in failures[:-1] if one.step == last.step and signature_of(one) == signature]
-    kind = "identical" if alike else "random" if last.transient else "systematic"
-    if alike or last.error_type in _PERSONS or retry_count >= MAX_RETRIES:
+    kind = kind_of(failures)
+    if kind == "identical" or needs_person(failures) or retry_count >= MAX_RETRIES:
         return GiveUp(diagnosis=Diagnosis(kind=kind, signature=signature, remedy="escalate"))
     if kind == "random":
         await timer.sleep(PAUSE_S)

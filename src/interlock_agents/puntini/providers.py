@@ -8,6 +8,7 @@ from typing import Any
 from interlock.errors import InterlockError
 from interlock.providers.provider import Check, Context, Provider
 from interlock.secrets import without_password
+from interlock.settings import Settings
 from interlock_agents.puntini.graph_store import GraphStore
 from interlock_agents.puntini.settings import PuntiniSettings
 from interlock_agents.puntini.tool_registry import GraphUndo, ToolCatalogue, ToolRegistry
@@ -20,6 +21,10 @@ _NO_SESSION = ".doctor"
 
 def _url(settings: PuntiniSettings) -> str | None:
     return None if settings.graph_url is None else settings.graph_url.get_secret_value()
+
+
+def _missing_graphs(settings: Settings) -> str | None:
+    return "graph_url" if settings.of(PuntiniSettings).graph_url is None else None
 
 
 def _open_graphs(context: Context) -> GraphStore:
@@ -61,6 +66,6 @@ async def _check_graphs(context: Context) -> AsyncIterator[Check]:
 
 
 PROVIDERS = (
-    Provider(capabilities=(GraphStore,), open=_open_graphs, check=_check_graphs),
+    Provider(capabilities=(GraphStore,), open=_open_graphs, check=_check_graphs, missing=_missing_graphs),
     Provider(capabilities=(ToolCatalogue, ToolRegistry, GraphUndo), open=_open_graph_tools, parts=(GraphStore,)),
 )

@@ -17,10 +17,10 @@ class PuntiniSettings(AgentSettings):
 
     graph_url: Annotated[
         SecretUrl | None,
-        Field(description="where property graphs are kept: `bolt://...` or `neo4j://...`; files where it is not set"),
+        Field(description="the store of property graphs: `bolt://...` or `neo4j://...`; files by default"),
     ] = None
     graph_user: Annotated[str, Field(description="the user at the graph server")] = "neo4j"
     graph_password: Annotated[SecretStr | None, Field(description="the password at the graph server")] = None
-    graph_database: Annotated[str, Field(description="the database there; `{graph}` in it stands for the session")] = "neo4j"
-    graph_seconds: Annotated[float, Field(gt=0, description="how long a query of a graph may take")] = 10.0
-    graph_bytes: Annotated[int, Field(ge=1, description="how much a query of a graph may return, in bytes")] = 1_000_000
+    graph_database: Annotated[str, Field(description="the database there; `{graph}` in it is replaced by the session")] = "neo4j"
+    graph_seconds: Annotated[float, Field(gt=0, description="the time limit of a query of a graph")] = 10.0
+    graph_bytes: Annotated[int, Field(ge=1, description="the maximum number of bytes that a query of a graph returns")] = 1_000_000

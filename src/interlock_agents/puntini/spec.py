@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from interlock.contract import guard
 from interlock_agents.puntini.graph_store import Changed
 
 __all__ = [
     "ABORT", "MORE", "OPTIONS", "RETRY", "RUN", "SKIP", "ConstraintSpec", "Diagnosis", "Done", "EntitySpec", "EscalateContext", "Failure",
-    "Finished", "GoalSpec", "ParsedGoal", "Pending", "StepPlan", "TodoItem", "ToolResult", "ToolSignature",
+    "Finished", "GoalSpec", "ParsedGoal", "Pending", "StepPlan", "TodoItem", "ToolResult", "ToolSignature", "is_simple",
 ]  # fmt: skip
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -76,8 +77,14 @@ class GoalSpec(_Record):
     @property
     def is_simple(self) -> bool:
         """Whether one tool call is enough."""
-        small = len(self.entities) <= 2 and len(self.constraints) <= 1 and self.estimated_steps == 1  # noqa: PLR2004 - the document's
-        return self.complexity == "simple" and small
+        return is_simple(self)
+
+
+@guard
+def is_simple(goal: GoalSpec) -> bool:
+    """Return whether one tool call is enough for a goal."""
+    small = len(goal.entities) <= 2 and len(goal.constraints) <= 1 and goal.estimated_steps == 1  # noqa: PLR2004 - the document's
+    return goal.complexity == "simple" and small
 
 
 class ToolSignature(_Record):

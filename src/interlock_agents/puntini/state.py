@@ -53,9 +53,9 @@ class PuntiniState:
     """The actions that a person said to skip."""
     tool_result: Annotated[ToolResult | None, Untrusted] = None
     done: Annotated[tuple[Done, ...], Untrusted, operator.add] = ()
-    steps: Annotated[int, Trusted] = 0
+    steps: Annotated[int, Untrusted] = 0
     """The number of completed actions. Most nodes read only this, because fields are copied for each node that reads them."""
-    begun: Annotated[int, Trusted] = 0
+    begun: Annotated[int, Untrusted] = 0
     """The number of completed actions when this turn began."""
     failures: Annotated[tuple[Failure, ...], Untrusted, operator.add] = ()
     retry_count: Annotated[int, Trusted] = 0

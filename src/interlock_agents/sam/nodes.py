@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from interlock.capabilities import Clock, Ids
-from interlock.contract import Present
+from interlock.contract import Present, guard
 from interlock.errors import (
     BudgetExceeded,
     CapabilityError,
@@ -48,6 +48,7 @@ __all__ = [
     "decision_logic_node",
     "error_router_node",
     "format_response_node",
+    "kind_of",
     "model_call_node",
     "result_handling_node",
     "router_node",
@@ -85,10 +86,16 @@ _WITH_PUBLIC_MESSAGE = (ModelError, BudgetExceeded, CapabilityTimeout)
 """Errors whose message is shown to the user. Messages of other errors may come from a third-party adapter."""
 
 
+@guard
+def kind_of(raw_input: str | TextWithFile) -> InputType:
+    """Return the kind of the input: that of its file, if there is one."""
+    uri = DataUri.read(raw_input if isinstance(raw_input, str) else raw_input["file"])
+    return "text" if uri is None else uri.kind
+
+
 async def router_node(raw_input: str | TextWithFile) -> Routed:
     """Determine whether the input is text, audio or an image, by the file if there is one."""
-    uri = DataUri.read(raw_input if isinstance(raw_input, str) else raw_input["file"])
-    return Routed(input_type="text" if uri is None else uri.kind)
+    return Routed(input_type=kind_of(raw_input))
 
 
 async def state_init_node(conversation_id: str | None, trace_id: str | None, *, clock: Clock, ids: Ids) -> Initialised:

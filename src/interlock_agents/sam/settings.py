@@ -14,7 +14,7 @@ __all__ = ["SamSettings"]
 class SamSettings(AgentSettings):
     """Settings that only sam has."""
 
-    transcriber: Annotated[str, Field(description="who transcribes audio: `off`, `pocketsphinx` or `openai:name`")] = "off"
-    transcriber_base_url: Annotated[str | None, Field(description="where the transcriber's server is, if not the model's")] = None
+    transcriber: Annotated[str, Field(description="what transcribes audio: `off`, `pocketsphinx` or `openai:name`")] = "off"
+    transcriber_base_url: Annotated[str | None, Field(description="the URL of the transcriber's server, if not the model's")] = None
     transcriber_api_key: Annotated[SecretStr | None, Field(description="the key for the transcriber's server, if not the model's")] = None
     max_image_pixels: Annotated[int, Field(ge=1, description="the largest image that is unpacked")] = 32_000_000

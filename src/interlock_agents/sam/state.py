@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator
 from typing_extensions import TypedDict
 
-from interlock.contract import Control, Outcome, Untrusted
+from interlock.contract import Control, Outcome, Trusted, Untrusted
 from interlock_agents.sam.capabilities import Metadata, ModelErrorType, ModelResponse
 
 __all__ = [
@@ -89,9 +89,9 @@ class AgentState:
     """The fields of the source document, and `response`, which is the graph's result."""
 
     # Identity
-    conversation_id: Id
-    trace_id: Id
-    created_at: str
+    conversation_id: Annotated[Id, Untrusted]
+    trace_id: Annotated[Id, Untrusted]
+    created_at: Annotated[str, Trusted]
 
     # Input, routing
     input_type: Annotated[InputType, Control]

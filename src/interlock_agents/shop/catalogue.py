@@ -51,6 +51,7 @@ _Row = tuple[Any, ...]
 _WITH, _WITHOUT = "with", "without"
 _QUALIFIES = frozenset({_WITH, _WITHOUT, "for", "in"})  # the noun of a product comes before these
 _SPELLED = 4  # the least number of letters of a word whose spelling is corrected
+_FEW = 5  # letters of a word in which one may be missing or too many, and not two
 _SHORT = 2  # words of a name that is not complete
 _ALIKE = 0.8  # the similarity of a misspelled word and its correction
 
@@ -297,6 +298,8 @@ def _alike(word: str, vocabulary: set[str]) -> list[str]:
     if not word.isalpha() or len(word) < _SPELLED or word in ORDINARY:
         return []
     known = [other for other in vocabulary if other[0] == word[0] and len(other) >= _SPELLED and other not in STOP]
+    if len(word) <= _FEW:  # "cars" are not chairs
+        known = [other for other in known if abs(len(other) - len(word)) <= 1]
     return difflib.get_close_matches(word, known, n=2, cutoff=_ALIKE)
 
 

@@ -18,8 +18,8 @@ def desk_tools(folder: Path, *, catalogue_path: Path | None = None, knowledge_pa
     articles = Knowledge(folder, path=_expanded(knowledge_path), collection=ARTICLES)
     return (
         FunctionTool("math.evaluate", evaluate),
-        FunctionTool("inventory.query", Catalogue(folder, path=_expanded(catalogue_path)).query),
-        FunctionTool("knowledge_base.search", articles.search, description=ARTICLES.description),
+        FunctionTool("inventory.query", Catalogue(folder, path=_expanded(catalogue_path)).query, effect="asks"),
+        FunctionTool("knowledge_base.search", articles.search, description=ARTICLES.description, effect="asks"),
     )
 
 
@@ -28,7 +28,7 @@ def analyst_tools(folder: Path, *, documents_path: Path | None = None) -> tuple[
     documents = Knowledge(folder.expanduser(), path=_expanded(documents_path), collection=DOCUMENTS)
     return (
         FunctionTool("calculate", evaluate),
-        FunctionTool("search", documents.look_up, description=DOCUMENTS.description),
+        FunctionTool("search", documents.look_up, description=DOCUMENTS.description, effect="asks"),
     )
 
 

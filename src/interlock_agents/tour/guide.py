@@ -245,6 +245,7 @@ class Tour:
         command = program()
         steps = {
             f"{command} chat analyst": "ask questions about a shop's data (also: chat desk, chat puntini)",
+            f"{command} serve --demo": "watch the agents on their graphs, in a browser",
             f"{command} new my_agent": "create an agent of your own",
             f"{command} verify": "check every guarantee of every agent",
             "docs/tutorial.md": "write an agent step by step",

@@ -172,6 +172,22 @@ async def test_an_incomplete_commit_is_cut_off_and_acknowledged_changes_remain(t
         assert len(await store(torn).nodes(GRAPH, limit=1000)) == 105
 
 
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "8e222cb66c551d7a016f80505c10a219453b26351fc3eca686324251ff8c240ab1adfa06f887b002",
+        "43817f947696662302a7f29797740820e1757423333a5542141db4fb280b35d495dbe3466e0bd665",
+        "199c132cd330c99c0ee8d8166b99c83ba7476a7c3906ea015dc2752d4dff588762bf365106f53a80",
+        "eb0d0851c04091ed1031886eea33e1ee3fc2f7c2eee0983f01c210c9bd2de344ed579d3006f09112",
+    ],
+)
+async def test_bytes_that_ladybug_takes_for_a_huge_entry_are_cut_off(tmp_path: Path, tail: str) -> None:
+    await make(tmp_path, "killed")
+    (log,) = tmp_path.glob("*.wal")
+    log.write_bytes(log.read_bytes() + bytes.fromhex(tail))
+    assert len(await store(tmp_path).nodes(GRAPH, limit=1000)) == 100
+
+
 async def test_an_incomplete_commit_is_cut_off_before_an_interrupted_merge(tmp_path: Path) -> None:
     await make(tmp_path, "killed")
     (file,) = tmp_path.glob("*.lbug")

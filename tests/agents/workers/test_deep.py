@@ -25,13 +25,13 @@ from interlock.errors import SettingsInvalid
 from interlock.runtime.events import Event
 from interlock.runtime.targets import Composed
 from interlock.testing import CountingIds, ScriptedModel
-from interlock_agents.gateway.file_tools import FileTools
+from interlock_agents.gateway.file_tools import READING, FileTools
 from interlock_agents.gateway.files.backend import ScopedBackend
 from interlock_agents.gateway.files.scope import Scope
 from interlock_agents.gateway.roles import DocsWorker
 from interlock_agents.gateway.workers import harness
 from interlock_agents.gateway.workers.chat import GatedChatModel, asking
-from interlock_agents.gateway.workers.deep import READING, WRITING, DeepWorker
+from interlock_agents.gateway.workers.deep import WRITING, DeepWorker
 from interlock_agents.gateway.workers.tools import UpstreamTools
 from tests.support.gateway import (
     ADMIN_CANARY,

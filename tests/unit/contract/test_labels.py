@@ -40,7 +40,7 @@ def test_zero_false_and_blanks_are_values(value: object):
 
 
 @given(st.one_of(st.integers(), st.floats(), st.booleans(), st.text(min_size=1), st.lists(st.none(), min_size=1)))
-def test_whatever_is_not_empty_is_a_value(value: object):
+def test_everything_that_is_not_empty_is_a_value(value: object):
     assert has_value(value)
 
 

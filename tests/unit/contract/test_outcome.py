@@ -38,7 +38,7 @@ def test_an_outcome_is_made_of_its_fields_and_their_defaults():
     assert "kind='bug'" in repr(outcome)
 
 
-def test_a_default_that_can_change_is_made_anew_for_every_outcome():
+def test_a_mutable_default_is_created_for_every_outcome():
     first = Sorted(kind="bug")
     first.log.append("spoilt")
     assert Sorted(kind="bug").log == []

@@ -287,7 +287,7 @@ async def read_many(many: tuple[Message, ...], words: list[dict[str, int]]) -> M
     return Many(many=many[:1], words=[])
 
 
-async def test_parts_that_are_put_together_are_shared_with_nobody(engine: EngineName):
+async def test_combined_parts_are_not_shared(engine: EngineName):
     graph = Graph(
         "many",
         state=Joined,

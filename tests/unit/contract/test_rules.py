@@ -356,7 +356,7 @@ def test_every_rule_has_a_case():
     assert rules == {key.partition(":")[0] for key in MESSAGES}
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     found = problems_of(
         lambda: letters(row(reads_misspelt, Done=stranger), row(writes_wrong_type, Mismeasured=END), row(not_async, Done=END), entry=finish)
     )
@@ -369,7 +369,7 @@ def test_all_problems_are_told_at_once():
     ]
 
 
-def test_every_bad_parameter_of_a_node_is_told():
+def test_every_bad_parameter_of_a_node_is_reported():
     async def careless(txet: str, size: str, *, clock: NotACapability) -> Done:
         return Done()
 

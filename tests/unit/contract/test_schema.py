@@ -213,7 +213,7 @@ check = record_validator("Form", {"name": Annotated[str, Field(max_length=3)], "
 GOOD: dict[str, Any] = {"name": "abc", "size": 1, "kind": "a"}
 
 
-def test_a_valid_record_is_returned_anew():
+def test_a_valid_record_is_returned_as_a_copy():
     made = check(GOOD)
     assert made == GOOD
     assert made is not GOOD

@@ -167,7 +167,7 @@ class Everything(TypedDict):
     ratio: Fraction
 
 
-def test_all_problems_of_a_state_are_told_at_once():
+def test_all_problems_of_a_state_are_reported_at_once():
     with pytest.raises(ContractError) as caught:
         letters(Everything)
     assert {(problem.rule, problem.field) for problem in caught.value.problems} == {

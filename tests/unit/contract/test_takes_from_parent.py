@@ -73,7 +73,7 @@ async def test_the_graph_around_it_sets_them(engine: EngineName):
 
 
 @pytest.mark.parametrize("field", ["sent", "origin", "said"])
-async def test_nobody_else_does(engine: EngineName, field: str):
+async def test_other_callers_cannot_set_it(engine: EngineName, field: str):
     graph = inner()
     running = app(engine)
     assert (await running.run(graph, "hello")).output == "outside: hello"
@@ -116,7 +116,7 @@ async def test_a_value_of_another_type_is_a_breach(engine: EngineName):
         ({"takes_from_parent": ("snt",)}, "unknown_field"),
     ],
 )
-def test_a_field_is_open_to_everybody_or_to_graphs_alone(more: dict[str, Any], rule: str):
+def test_a_field_is_open_to_all_callers_or_to_graphs_alone(more: dict[str, Any], rule: str):
     with pytest.raises(ContractError) as refused:
         inner(**more)
     assert [problem.rule for problem in refused.value.problems] == [rule]

@@ -115,7 +115,7 @@ async def test_a_node_that_tries_to_interrupt_fails_by_name(engine: EngineName):
     assert (result.error.code, result.error.node) == ("node_failed", "ask")
 
 
-async def test_a_node_cannot_reach_the_config_of_whoever_called_the_turn(engine: EngineName):
+async def test_a_node_cannot_reach_the_config_of_the_caller_of_the_turn(engine: EngineName):
     async def call(given: dict[str, str]) -> dict[str, Any]:
         return (await Interlock(Settings(engine=engine)).run(safe(pry), given)).state
 

@@ -71,7 +71,7 @@ async def test_a_gate_without_grants_lets_nothing_out():
 
 
 @pytest.mark.parametrize("events", [None, []])
-async def test_what_was_told_on_the_way_is_told_again_to_whoever_listens(events: list[Event] | None):
+async def test_what_was_emitted_on_the_way_is_emitted_again_to_a_new_listener(events: list[Event] | None):
     said = await ScriptedModel("all of it").reply(ASKED)
     entry = Entry(
         turn="t",
@@ -89,7 +89,7 @@ async def test_what_was_told_on_the_way_is_told_again_to_whoever_listens(events:
         assert [event["data"]["chunk"]["text"] for event in events if event["event"] == "on_chat_model_stream"] == ["all ", "of it"]
 
 
-async def test_a_ledger_that_nobody_keeps_does_not_hold_up_a_call():
+async def test_a_ledger_that_is_not_stored_does_not_hold_up_a_call():
     journal = Journal("t")
     result = await take(ask, Gate(graph(ask), {Model: ScriptedModel("hello")}), journal=journal)
     assert (result.output, journal.unused) == ("hello", [])

@@ -83,7 +83,7 @@ def code(result: TurnResult) -> str | None:
 
 
 @pytest.mark.parametrize("behind", ["adapter", "graph", "composed"])
-async def test_a_layer_sees_every_call_whatever_answers_it(behind: str, engine: EngineName, monkeypatch: pytest.MonkeyPatch):
+async def test_a_layer_sees_every_call_no_matter_what_answers_it(behind: str, engine: EngineName, monkeypatch: pytest.MonkeyPatch):
     seen: list[str] = []
 
     class Seen(Layer):
@@ -180,7 +180,7 @@ async def test_the_caller_can_name_the_turn(engine: EngineName):
 
 @pytest.mark.parametrize("wrong", ["", " ", "a b", "x" * 129, "\n", 5])
 @pytest.mark.parametrize("name", ["turn", "principal"])
-async def test_an_id_that_is_none_is_refused(name: str, wrong: Any, engine: EngineName):
+async def test_an_invalid_id_is_refused(name: str, wrong: Any, engine: EngineName):
     till = Till()
     with pytest.raises(Exception, match=name) as refused:
         await app(engine, till).run(graph(shop_around), "pear", **{name: wrong})
@@ -205,7 +205,7 @@ def greeter() -> Agent:
     return replace(agent_of(greeting), identity="user")
 
 
-async def test_the_principal_is_who_calls_whatever_the_input_says(engine: EngineName):
+async def test_the_principal_is_who_calls_no_matter_what_the_input_says(engine: EngineName):
     running = Interlock(Settings(engine=engine))
     result = await running.run(greeter(), {"text": "hi"}, principal="ann")
     assert result.output == "ann: hi"

@@ -238,7 +238,7 @@ async def test_a_node_cannot_hand_over_parts_of_its_own(engine: EngineName):
     assert result.error.code in {"capability_failed", "node_failed"}
 
 
-async def test_a_secret_that_it_is_handed_is_hidden_wherever_it_is_said(engine: EngineName):
+async def test_a_secret_that_it_gets_is_hidden_wherever_it_is_said(engine: EngineName):
     class Tells:
         async def work(self, task: str, key: str, *, model: Model) -> str:
             await model.reply(said(f"use {key}"))

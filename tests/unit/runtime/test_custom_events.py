@@ -81,7 +81,7 @@ async def two(progress: Any) -> None:
     await progress.emit(data={"step": 2}, name="half way")
 
 
-async def test_events_are_told_in_their_place_with_the_nodes_own_id(engine: EngineName):
+async def test_events_are_emitted_in_their_place_with_the_nodes_own_id(engine: EngineName):
     result, events = await taken(engine, two)
     assert result.error is None
     assert [(event["event"], event["name"]) for event in events] == [
@@ -184,7 +184,7 @@ WRONG: dict[str, Tell] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-async def test_what_is_no_event_is_the_nodes_mistake_whoever_listens(engine: EngineName, wrong: Tell, tmp_path: Path):
+async def test_what_is_no_event_is_the_nodes_mistake_no_matter_who_listens(engine: EngineName, wrong: Tell, tmp_path: Path):
     endings: set[tuple[str, str, str | None]] = set()
     events: list[Event] = []
     ways: tuple[dict[str, Any], ...] = ({}, {"on_event": events.append}, {"record": tmp_path / "a"})
@@ -207,7 +207,7 @@ JSON = st.recursive(
 
 
 @given(name=st.text(max_size=30), data=st.dictionaries(st.text(max_size=10), JSON, max_size=4))
-def test_any_data_is_told_as_it_is(name: str, data: dict[str, Any]):
+def test_any_data_is_reported_as_it_is(name: str, data: dict[str, Any]):
     async def tell(progress: Any) -> None:
         await progress.emit(name, data)
 
@@ -217,7 +217,7 @@ def test_any_data_is_told_as_it_is(name: str, data: dict[str, Any]):
     json.dumps(events)
 
 
-async def test_after_its_node_has_ended_nothing_is_told(engine: EngineName):
+async def test_after_its_node_has_ended_nothing_is_emitted(engine: EngineName):
     kept: list[Any] = []
 
     async def take_along(progress: Any) -> None:
@@ -301,7 +301,7 @@ class Whispering:
         pass
 
 
-async def test_data_that_is_labelled_secret_is_not_told(engine: EngineName):
+async def test_data_that_is_labelled_secret_is_not_shown(engine: EngineName):
     async def speak(text: str, *, whisper: Whisper) -> Done:
         await whisper.whisper("pin", {"pin": 123})
         return Done(out=text)
@@ -320,7 +320,7 @@ AWKWARD: list[dict[str, Any]] = [{}, {"error": "text"}, {"error": {"code": 1}}, 
 
 
 @pytest.mark.parametrize("data", AWKWARD, ids=str)
-async def test_they_are_logged_whatever_their_data_are(engine: EngineName, data: dict[str, Any], caplog: pytest.LogCaptureFixture):
+async def test_they_are_logged_no_matter_what_their_data_are(engine: EngineName, data: dict[str, Any], caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG, "interlock")
 
     async def tell(progress: Any) -> None:
@@ -342,7 +342,7 @@ async def test_spans_are_as_without_them(engine: EngineName, data: dict[str, Any
     assert all(span.status.is_ok or span.status.is_unset for span in spans.ended)
 
 
-async def test_a_listener_that_fails_at_one_is_told_so_at_the_end(engine: EngineName):
+async def test_a_listener_that_fails_at_one_is_reported_at_the_end(engine: EngineName):
     def hear(event: Event) -> None:
         if event["event"] == "on_custom_event":
             raise KeyError("mine")

@@ -250,6 +250,7 @@ def test_what_a_call_does_outside_is_declared_by_its_capability():
     declared = {f"{one.__name__}.{name}": marks_of(run).effect for one in found for name, run in methods(one).items()}
     assert {name for name, effect in declared.items() if effect == "keyed"} == {
         "GraphStore.apply",
+        "Human.ask",
         "Memory.remember",
         "MemoryWriter.remember",
         "SessionStore.save",
@@ -258,7 +259,6 @@ def test_what_a_call_does_outside_is_declared_by_its_capability():
     assert {name for name, effect in declared.items() if effect == "once"} == {
         "FileTools.run",
         "GraphUndo.take_back",
-        "Human.ask",
         "ToolGateway.run",
         "ToolRegistry.call",
     }

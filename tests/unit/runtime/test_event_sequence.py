@@ -139,7 +139,7 @@ SAID = st.lists(st.sampled_from(["sk-", KEY, KEY[:9], "open ", "sesame", " ", ""
 
 
 @given(said=SAID)
-def test_numbers_have_no_gaps_whatever_is_held_back_and_are_the_same_on_both_engines(said: list[str]):
+def test_numbers_have_no_gaps_no_matter_what_is_held_back_and_are_the_same_on_both_engines(said: list[str]):
     """A chunk that could be the start of a secret is shown later, or not at all."""
     on_each = [asyncio.run(heard(engine, said or [""])) for engine in ENGINES]
     for events in on_each:

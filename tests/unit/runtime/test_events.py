@@ -193,7 +193,7 @@ async def test_events_come_while_things_happen(engine: EngineName):
     assert search.seen == ["on_chain_start", "on_chain_start", "on_tool_start"]
 
 
-async def test_a_failure_is_told_at_every_level_it_passes(engine: EngineName):
+async def test_a_failure_is_reported_at_every_level_it_passes(engine: EngineName):
     events = await events_of(engine, error=MediaMalformed("It is torn."))
     assert [(event["event"], event["name"]) for event in events] == [
         ("on_chain_start", "chat"),
@@ -232,7 +232,7 @@ async def test_every_run_that_starts_ends_inside_its_parent(engine: EngineName, 
     assert unbalanced(await events_of(engine, error=error)) == []
 
 
-async def test_a_node_that_cannot_be_handed_its_fields_starts_before_it_fails(engine: EngineName):
+async def test_a_node_that_cannot_be_given_its_fields_starts_before_it_fails(engine: EngineName):
     rows = [node(gather, goes={Gathered: read_unset}), node(read_unset, goes={Answered: END})]
     graph = Graph("chat", state=Chat, entry=gather, nodes=rows, takes=["question", "raw", "unset"])
     # A field that a session keeps is not required from the caller, and the first turn of a session has none.

@@ -115,7 +115,7 @@ async def call(engine: EngineName, method: str, catalogue: object) -> TurnResult
     return await Interlock(Settings(engine=engine), grants={Catalogue: catalogue}).run(lookup(find_by), method)
 
 
-async def test_a_capability_that_nobody_grants_stops_the_graph_before_it_runs(engine: EngineName):
+async def test_a_capability_that_is_not_granted_stops_the_graph_before_it_runs(engine: EngineName):
     with pytest.raises(ContractError) as caught:
         await Interlock(Settings(engine=engine)).run(lookup(find, find_by), "x")
     assert [problem.rule for problem in caught.value.problems] == ["not_granted", "not_granted"]
@@ -225,7 +225,9 @@ BAD_RESULTS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "returned"), BAD_RESULTS)
-async def test_a_wrong_result_is_capability_result_invalid_and_is_told_without_the_value(engine: EngineName, method: str, returned: Any):
+async def test_a_wrong_result_is_capability_result_invalid_and_is_reported_without_the_value(
+    engine: EngineName, method: str, returned: Any
+):
     result = await call(engine, method, RealCatalogue(**{method: returned}))
     assert result.error is not None
     assert (result.error.code, result.error.node) == ("capability_result_invalid", "find_by")
@@ -259,7 +261,7 @@ async def connect(text: str, *, connector: Connector) -> Found:
     return Found(found=repr(await connector.connect()))
 
 
-def test_a_capability_that_returns_what_is_not_data_is_told():
+def test_a_capability_that_returns_what_is_not_data_is_reported():
     with pytest.raises(ContractError, match="Connector"):
         Gate(lookup(connect), {Connector: RealConnector()})
 

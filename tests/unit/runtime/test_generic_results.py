@@ -154,7 +154,7 @@ async def test_a_decision_of_any_class_reaches_the_node_as_it_was(engine: Engine
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-async def test_a_decision_of_any_class_can_be_written_down_and_taken_again(engine: EngineName, value: BaseModel, tmp_path: Path):
+async def test_a_decision_of_any_class_can_be_written_down_and_replayed(engine: EngineName, value: BaseModel, tmp_path: Path):
     """Pydantic classes with aliases and computed fields are everyday ones for what a model is asked for."""
     path, graph = tmp_path / "turn", graph_of(type(value))
     result = await take(engine, graph, {Model: ScriptedModel(value)}, record=path)
@@ -292,7 +292,7 @@ PAGE = Page("a", 1)
         (many, PAGE, "capability_result_invalid"),
     ],
 )
-async def test_other_shapes_of_what_is_asked_for_are_held_to_it_too(
+async def test_other_shapes_of_what_is_asked_for_are_validated_too(
     engine: EngineName, run: Any, value: Any, wanted: str | None, tmp_path: Path
 ):
     graph = Graph("talk", state=Talk, entry=run, nodes=[node(run, goes={Done: END})], takes=["text"], gives="out")

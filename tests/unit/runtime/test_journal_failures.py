@@ -14,14 +14,16 @@ from typing_extensions import TypedDict
 
 from interlock import END, Capability, Graph, Interlock, Outcome, Settings, node
 from interlock.agent import Agent
+from interlock.capabilities.capability import keyed
 from interlock.capabilities.human import Human, Question
 from interlock.engine import EngineName
-from interlock.errors import JournalFailed, StoreFull, StoreUnavailable, TurnCancelled
+from interlock.errors import JournalFailed, NothingWaits, StoreFull, StoreUnavailable, TurnCancelled
 from interlock.reply import Reply
 from interlock.runtime.events import Event
 from interlock.runtime.journal import Entry, Journal
 from interlock.runtime.recording import MemoryJournal, read_record
 from interlock.runtime.targets import Composed, Subgraph
+from interlock.runtime.turns import TurnEnd, TurnFilter, TurnStore, Verdict, Writes
 
 
 class State(TypedDict, total=False):
@@ -37,6 +39,11 @@ class Shop(Capability, Protocol):
     async def buy(self, what: str) -> str: ...
 
     def deliver(self, what: str) -> AsyncGenerator[str, None]: ...
+
+
+class KeyedShop(Capability, Protocol):
+    @keyed
+    async def buy(self, what: str) -> str: ...
 
 
 class Errand(Capability, Protocol):
@@ -84,7 +91,7 @@ async def retry(text: str, *, shop: Shop) -> Done:
     return Done(out="gave up")
 
 
-async def retry_whatever_comes(text: str, *, shop: Shop) -> Done:
+async def retry_any_error(text: str, *, shop: Shop) -> Done:
     for _ in range(3):
         try:
             return Done(out=await shop.buy(text))
@@ -169,7 +176,7 @@ def one(run: Any, name: str = "one") -> Graph:
 
 
 def grants(till: Till, *, inside: bool = False) -> dict[type, object]:
-    errand = Subgraph(one(retry_whatever_comes, "inner")) if inside else Composed(Runner(), parts={Shop: till})
+    errand = Subgraph(one(retry_any_error, "inner")) if inside else Composed(Runner(), parts={Shop: till})
     return {Shop: till, Errand: errand}
 
 
@@ -177,7 +184,7 @@ CASES: list[tuple[Any, str]] = [
     (run, "")
     for run in (
         retry,
-        retry_whatever_comes,
+        retry_any_error,
         return_at_the_end,
         gather,
         group,
@@ -196,8 +203,8 @@ def unended(events: list[Event]) -> list[str]:
     return [one for one in begun if one not in ended]
 
 
-@pytest.mark.parametrize(("run", "inside"), [*CASES, (send_out, "/retry_whatever_comes")])
-async def test_a_record_that_cannot_be_written_ends_the_turn_whatever_the_node_does(
+@pytest.mark.parametrize(("run", "inside"), [*CASES, (send_out, "/retry_any_error")])
+async def test_a_record_that_cannot_be_written_ends_the_turn_no_matter_what_the_node_does(
     run: Any, inside: str, engine: EngineName, tmp_path: Path
 ):
     path = tmp_path / "turn.jsonl"
@@ -217,30 +224,6 @@ async def test_a_record_that_cannot_be_written_ends_the_turn_whatever_the_node_d
     resumed = await Interlock(Settings(engine=engine), grants=grants(again, inside=bool(inside))).resume(path, graph=graph)
     assert (resumed.error, again.paid) == (None, ["pear"])
     assert (await Interlock(Settings(engine=engine), grants=grants(again, inside=bool(inside))).replay(path, graph=graph)).differences == ()
-
-
-async def test_a_session_whose_record_cannot_be_written_ends_before_its_first_node(engine: EngineName, tmp_path: Path):
-    path = tmp_path / "turn.jsonl"
-    till = Till()
-    graph = one(retry)
-    agent = Agent(
-        name="shopping",
-        summary="",
-        graphs=(graph,),
-        entries={None: graph},
-        reply=lambda state: Reply(output=state.get("out")),
-        has_sessions=True,
-        persists=("out",),
-    )
-    settings = Settings(engine=engine, data_dir=tmp_path / "data")
-    app = Interlock(settings, grants=grants(till))
-    try:
-        assert (await app.run(agent, {"text": "fig"}, session="s")).error is None
-
-        result = await app.run(agent, {"text": "pear"}, session="s", record=path, on_event=lambda _: fill_up(path))
-    finally:
-        await app.close()
-    assert (result.error and result.error.code, till.paid) == ("store_full", ["fig"])
 
 
 class Broken(MemoryJournal):
@@ -504,20 +487,41 @@ async def test_closing_a_stream_early_leaves_no_record_to_go_on_with(engine: Eng
     stream = app.stream(asking(linger), {"text": "x"}, session="s")
     await anext(stream)
     await stream.aclose()
-    assert list((tmp_path / "turns").iterdir()) == []
+    assert [turn.status for turn in await app.turns.store.find(TurnFilter(session="s"))] == ["cancelled"]
     assert (await app.run(asking(), {"text": "x"}, session="s")).status == "waiting"
 
 
-async def test_a_turn_that_waited_and_could_not_be_recorded_waits_still(engine: EngineName, tmp_path: Path):
-    settings = Settings(engine=engine, data_dir=tmp_path)
-    agent, till = asking(), Till(tmp_path / "turns" / "asking-s.waiting")
-    assert (await Interlock(settings, grants=grants(till)).run(agent, {"text": "x"}, session="s")).status == "waiting"
-    result = await Interlock(settings, grants=grants(till)).answer(agent, "pear", session="s")
+class FailsToWrite:
+    """A turn store that is full once the shop was paid."""
+
+    def __init__(self, store: TurnStore, till: Till) -> None:
+        self._store, self._till = store, till
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, turn: str, epoch: int, writes: Writes) -> Verdict:
+        if self._till.paid:
+            raise StoreFull("The disk is full.")
+        return await self._store.write(turn, epoch, writes)
+
+    async def end(self, turn: str, epoch: int, end: TurnEnd, writes: Writes) -> Verdict:
+        if self._till.paid:
+            raise StoreFull("The disk is full.")
+        return await self._store.end(turn, epoch, end, writes)
+
+
+async def test_a_payment_whose_entry_could_not_be_stored_is_not_made_again(engine: EngineName, monkeypatch: pytest.MonkeyPatch):
+    app = Interlock(Settings(engine=engine), grants=grants(till := Till()))
+    agent, whole = asking(), app.turns.store
+    assert (await app.run(agent, {"text": "x"}, session="s")).status == "waiting"
+    monkeypatch.setattr(app.turns, "store", FailsToWrite(whole, till))
+    app.turns.worker.lease_s = 0.01
+    result = await app.answer(agent, "pear", session="s")
     assert (result.error and result.error.code, till.paid) == ("store_full", ["pear"])
-    again = Till()
-    result = await Interlock(settings, grants=grants(again)).answer(agent, "pear", session="s")
-    assert (result.status, result.output, again.paid) == ("success", "one pear", ["pear"])
-    assert list((tmp_path / "turns").iterdir()) == []
+    monkeypatch.setattr(app.turns, "store", whole)
+    result = await app.answer(agent, "pear", session="s")
+    assert (result.error and result.error.code, till.paid) == ("effect_unknown", ["pear"])
 
 
 async def test_a_turn_that_waited_and_whose_node_was_changed_can_be_given_up(engine: EngineName, tmp_path: Path):
@@ -532,34 +536,38 @@ async def test_a_turn_that_waited_and_whose_node_was_changed_can_be_given_up(eng
     app = Interlock(settings, grants=grants(till))
     assert (await app.run(asking(body), {"text": "x"}, session="s")).status == "waiting"
     agent = replace(asking(changed), abort="no")
-    found = await app.waiting(agent, session="s")
-    assert found is not None
-    assert found.error is not None
-    assert found.error.code == "replay_diverged"
+    assert await app.waiting(agent, session="s") is not None
     result = await app.abort(agent, session="s")
     assert result is not None
-    assert result.status == "error"
+    assert result.error is not None
+    assert result.error.code == "replay_diverged"
     assert till.paid == ["bag"]
     assert await app.waiting(agent, session="s") is None
 
 
-async def test_a_turn_that_waited_and_is_cancelled_while_it_goes_on_waits_still(engine: EngineName, tmp_path: Path):
-    settings = Settings(engine=engine, data_dir=tmp_path)
-    agent, asked = asking(), asyncio.Event()
+async def test_an_answer_stays_where_its_caller_is_cancelled(engine: EngineName):
+    asked = asyncio.Event()
 
     class Slow(Till):
         async def buy(self, what: str) -> str:
-            asked.set()
-            await asyncio.Event().wait()
-            return "never"
+            if not asked.is_set():
+                asked.set()
+                await asyncio.Event().wait()
+            return await super().buy(what)
 
-    await Interlock(settings, grants=grants(Till())).run(agent, {"text": "x"}, session="s")
-    task = asyncio.create_task(Interlock(settings, grants=grants(Slow())).answer(agent, "pear", session="s"))
+    async def body(text: str, *, human: Human, shop: KeyedShop) -> Done:
+        return Done(out=await shop.buy(await human.ask(Question(text="Which?")) or ""))
+
+    agent, app = asking(body), Interlock(Settings(engine=engine), grants={**grants(Till()), KeyedShop: Slow()})
+    await app.run(agent, {"text": "x"}, session="s")
+    task = asyncio.create_task(app.answer(agent, "pear", session="s"))
     await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    result = await Interlock(settings, grants=grants(Till())).answer(agent, "pear", session="s")
+    with pytest.raises(NothingWaits, match="in other words"):
+        await app.answer(agent, "plum", session="s")
+    result = await app.answer(agent, "pear", session="s")
     assert (result.status, result.output) == ("success", "one pear")
 
 

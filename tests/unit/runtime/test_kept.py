@@ -73,13 +73,13 @@ LOST = [(defaultdict[str, list[int]], defaultdict(list, a=[1])), (Sequence[str],
 
 
 @pytest.mark.parametrize(("hint", "value"), KEPT, ids=[str(hint) for hint, _ in KEPT])
-async def test_the_next_node_is_handed_a_value_of_the_same_class(engine: EngineName, hint: Any, value: Any):
+async def test_the_next_node_gets_a_value_of_the_same_class(engine: EngineName, hint: Any, value: Any):
     result = await Interlock(Settings(engine=engine)).run(kept_as_it_is(hint, value), {})
     assert result.error is None
     assert result.state == {"value": value, "seen": f"{type(value).__name__} {value!r}"}
 
 
 @pytest.mark.parametrize(("hint", "value"), LOST, ids=[str(hint) for hint, _ in LOST])
-async def test_the_next_node_is_handed_a_container_of_the_same_class(engine: EngineName, hint: Any, value: Any):
+async def test_the_next_node_gets_a_container_of_the_same_class(engine: EngineName, hint: Any, value: Any):
     result = await Interlock(Settings(engine=engine)).run(kept_as_it_is(hint, value), {})
     assert result.state == {"value": value, "seen": f"{type(value).__name__} {value!r}"}

@@ -202,7 +202,7 @@ async def test_a_call_that_takes_too_long_is_capability_timeout_and_is_released(
 
 
 @pytest.mark.parametrize("run", [work, work_in_pieces, hang])
-async def test_a_turn_that_takes_too_long_is_budget_exceeded_whatever_it_waits_for(engine: EngineName, run: Any):
+async def test_a_turn_that_takes_too_long_is_budget_exceeded_no_matter_what_it_waits_for(engine: EngineName, run: Any):
     began = time.perf_counter()
     result = await take(engine, job(run), grants={Slow: RealSlow()}, max_turn_seconds=SHORT, max_call_seconds=60)
     assert (code(result), result.error and result.error.node) == ("budget_exceeded", run.__name__)
@@ -703,7 +703,7 @@ def test_none_in_the_environment_is_no_limit(monkeypatch: pytest.MonkeyPatch, na
 
 @pytest.mark.parametrize("name", list(Limits.__dataclass_fields__))
 @pytest.mark.parametrize("value", ["-1", "lots", "nan", ""])
-def test_a_limit_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
+def test_an_invalid_limit_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
     monkeypatch.setenv(f"INTERLOCK_{name.upper()}", value)
     with pytest.raises(InterlockError, match=name) as caught:
         read_settings()

@@ -122,7 +122,7 @@ async def test_turns_at_once_do_not_mix_their_spans(engine: EngineName, spans: S
     assert [len(names) for names in by_trace.values()] == [8, 8, 8]
 
 
-async def test_a_turn_stands_inside_whatever_the_caller_traces(engine: EngineName, spans: Spans):
+async def test_a_turn_is_inside_what_the_caller_traces(engine: EngineName, spans: Spans):
     with spans.provider.get_tracer("caller").start_as_current_span("request"):
         await app(engine).run(talk, {"text": "x"})
         assert trace.get_current_span().get_span_context().span_id in {span.parent.span_id for span in spans.ended if span.parent}
@@ -248,11 +248,11 @@ async def test_steps_that_langgraph_takes_have_spans_too(spans: Spans):
     assert spans.open == 0
 
 
-def test_nobody_traces_where_nothing_is_set_up():
+def test_nothing_is_traced_where_nothing_is_set_up():
     assert observe.span_observer() is None
 
 
-def test_opentelemetry_is_not_loaded_where_nobody_has_set_it_up():
+def test_opentelemetry_is_not_loaded_where_it_is_not_set_up():
     """On the direct engine: LangSmith, which LangChain brings, loads it by itself."""
     program = """
         import asyncio, sys

@@ -235,7 +235,7 @@ async def test_a_value_of_the_fields_type_is_written_as_it_is(engine: EngineName
     assert type(result.state[field]) is type(value)
 
 
-async def test_what_is_wrong_is_told_without_the_value(engine: EngineName):
+async def test_what_is_wrong_is_reported_without_the_value(engine: EngineName):
     result = await write(engine, "kind", "hunter2")
     assert_refused(result, "'kind'")
     assert "hunter2" not in str(result.to_json())

@@ -124,7 +124,7 @@ async def test_it_has_letters_of_every_alphabet(engine: EngineName):
 
 
 @pytest.mark.usefixtures("choose")
-async def test_every_node_begins_anew(engine: EngineName):
+async def test_every_node_begins_with_a_new_config(engine: EngineName):
     result = await app(engine, "The first.", ["The sec", DOWN]).run(talking, "hi")
     assert ending(result) == ("model_unavailable", {"fields": ["first", "text", "token"], "first": "The first.", "spoken": "The sec"})
     result = await app(engine, "The first.").run(talking, "dies")
@@ -307,7 +307,7 @@ async def test_what_a_graph_inside_streamed_counts(engine: EngineName):
 
 
 @given(st.lists(st.text(max_size=8), max_size=6), st.lists(st.text(max_size=8), max_size=6))
-def test_whatever_is_streamed_is_there_letter_for_letter(first: list[str], second: list[str]):
+def test_all_that_is_streamed_is_there_letter_for_letter(first: list[str], second: list[str]):
     with pytest.MonkeyPatch.context() as patch:
         bare = discovery.agent_of
 

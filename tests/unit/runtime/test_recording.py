@@ -34,7 +34,8 @@ from interlock.errors import CapabilityError, MediaMalformed, ModelTimeout, Reco
 from interlock.human import LaterHuman, ScriptedHuman
 from interlock.replay import Replay
 from interlock.runtime.journal import Entry
-from interlock.runtime.recording import RecordFile, read_record
+from interlock.runtime.limits import Limits
+from interlock.runtime.recording import Header, Record, RecordFile, check_new_record, read_header, read_record, write_record
 from interlock.testing import CountingIds, FixedClock, ScriptedModel
 from tests.support.passing import ENOUGH, run_out, use_up
 
@@ -212,7 +213,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("other", ENGINES)
-async def test_a_turn_taken_again_is_the_same_to_the_last_event_on_every_engine(engine: EngineName, other: EngineName, tmp_path: Path):
+async def test_a_turn_replayed_is_the_same_to_the_last_event_on_every_engine(engine: EngineName, other: EngineName, tmp_path: Path):
     """No grants are given to whoever replays, so nothing can be asked anew."""
     path = tmp_path / "turn.jsonl"
     first = await recorded(path, engine)
@@ -227,7 +228,7 @@ SAM = ["hello", "  ", "data:image/png;base64,AAAA", "data:audio/wav;base64,UklGR
 
 @pytest.mark.parametrize("text", [text for text in SAM if text.strip()])
 @pytest.mark.parametrize("model", ["stub", "offline"])
-async def test_sam_taken_again_is_the_same(engine: EngineName, text: str, model: str, tmp_path: Path):
+async def test_sam_replayed_is_the_same(engine: EngineName, text: str, model: str, tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     first = await Interlock(Settings(engine=engine, model=model)).run("sam", text, record=path)
     for other in ENGINES:
@@ -426,7 +427,7 @@ async def test_a_turn_that_ran_out_of_a_budget_is_the_same_again(engine: EngineN
     assert (first.error.code, again.differences) == ("budget_exceeded", ())
 
 
-async def test_what_is_done_otherwise_is_told(tmp_path: Path):
+async def test_what_is_done_otherwise_is_reported(tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     await Interlock(Settings(), grants={Search: RealSearch()}).run(one(fail), "x", record=path)
 
@@ -447,7 +448,7 @@ async def test_what_is_done_otherwise_is_told(tmp_path: Path):
     ]
 
 
-async def test_a_graph_whose_contracts_have_changed_is_told(tmp_path: Path):
+async def test_a_graph_whose_contracts_have_changed_is_reported(tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     await Interlock(Settings(), grants={Search: RealSearch()}).run(one(fail), "x", record=path)
     again = await Interlock(Settings()).replay(path, graph=one(fail, max_steps=7))
@@ -543,7 +544,7 @@ async def test_an_input_that_cannot_be_recorded_is_typed_and_makes_no_file(tmp_p
 
 
 @pytest.mark.parametrize("text", ["plain", "\u00e9\u2028\x85\U0001f600", "half a letter: \ud800", "\r\n\0"], ids=ascii)
-async def test_whatever_is_written_down_is_one_line_of_ascii(text: str, tmp_path: Path):
+async def test_all_that_is_written_down_is_one_line_of_ascii(text: str, tmp_path: Path):
     path = tmp_path / "record"
     entry = Entry(
         turn="t", sequence=1, node="n", capability="C", method="m", key="k", told=(text,), result=[text, float("inf"), 10**30, 0.1]
@@ -561,7 +562,7 @@ async def _say_number(number: float) -> Done:
 
 def test_a_disk_without_room_is_store_full_and_nothing_else():
     with pytest.raises(StoreFull), RecordFile(Path("/dev/full"), os.open("/dev/full", os.O_WRONLY)) as recorder:
-        recorder._write({"header": {"a": 1}})  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        recorder.write_lines({"header": {"a": 1}})
 
 
 @contextmanager
@@ -675,7 +676,7 @@ async def test_the_time_that_a_person_takes_is_not_the_turns(engine: EngineName,
     assert (await running.resume(path, graph=one(consult))).status == "waiting"
 
 
-async def test_a_turn_that_has_ended_is_not_gone_on_with(tmp_path: Path):
+async def test_a_turn_that_has_ended_is_not_resumed(tmp_path: Path):
     path = tmp_path / "turn.jsonl"
     await recorded(path)
     with pytest.raises(RecordInvalid, match="has ended"):
@@ -864,14 +865,14 @@ def test_lines_of_any_json_are_no_record(lines: list[Any]):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\n", b"\n", b'{"entry": {}}\n', b'{"footer": {}}\n', b'{"x": 1}\n'])
-def test_what_does_not_begin_as_a_record_is_none(content: bytes, tmp_path: Path):
+def test_what_does_not_begin_as_a_record_is_refused(content: bytes, tmp_path: Path):
     (tmp_path / "turn").write_bytes(content)
     with pytest.raises(RecordInvalid):
         read_record(tmp_path / "turn")
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])
-def test_a_line_that_is_not_in_its_place_is_told(whole: bytes, place: int, tmp_path: Path):
+def test_a_line_that_is_not_in_its_place_is_reported(whole: bytes, place: int, tmp_path: Path):
     lines = whole.splitlines(keepends=True)
     for stray in (lines[place], b'{"x": 1}\n'):
         (tmp_path / "turn").write_bytes(whole + stray)
@@ -886,7 +887,7 @@ def test_a_line_that_is_no_entry_is_refused(line: str):
 
 @settings(max_examples=40, phases=QUICK)
 @given(data=st.data())
-def test_a_record_cut_anywhere_is_gone_on_with_or_refused(whole: bytes, data: st.DataObject):
+def test_a_record_cut_anywhere_is_resumed_or_refused(whole: bytes, data: st.DataObject):
     cut = data.draw(st.integers(min_value=0, max_value=len(whole)))
     found = outcome_of("direct", whole[:cut])
     assert typed(found)
@@ -894,7 +895,7 @@ def test_a_record_cut_anywhere_is_gone_on_with_or_refused(whole: bytes, data: st
 
 @settings(max_examples=100, phases=QUICK)
 @given(data=st.data())
-def test_a_flipped_bit_is_told_or_does_nothing(whole: bytes, data: st.DataObject):
+def test_a_flipped_bit_is_reported_or_does_nothing(whole: bytes, data: st.DataObject):
     position = data.draw(st.integers(min_value=0, max_value=len(whole) - 1))
     changed = bytearray(whole)
     changed[position] ^= 1 << data.draw(st.integers(min_value=0, max_value=7))
@@ -903,7 +904,7 @@ def test_a_flipped_bit_is_told_or_does_nothing(whole: bytes, data: st.DataObject
 
 @settings(max_examples=100, phases=QUICK)
 @given(data=st.data())
-def test_lines_that_were_taken_out_doubled_or_put_elsewhere_are_told(whole: bytes, data: st.DataObject):
+def test_lines_that_were_taken_out_doubled_or_put_elsewhere_are_reported(whole: bytes, data: st.DataObject):
     lines = whole.splitlines(keepends=True)
     chosen = data.draw(st.lists(st.sampled_from(lines), max_size=len(lines) + 2) | st.permutations(lines))
     assert typed(outcome_of("direct", b"".join(chosen)))
@@ -941,7 +942,7 @@ FORGED: st.SearchStrategy[Any] = st.sampled_from(
 
 @settings(max_examples=100, phases=QUICK)
 @given(data=st.data())
-def test_a_value_that_was_forged_is_told_or_does_nothing(whole: bytes, data: st.DataObject):
+def test_a_value_that_was_forged_is_reported_or_does_nothing(whole: bytes, data: st.DataObject):
     lines = [json.loads(line) for line in whole.splitlines()]
     number = data.draw(st.sampled_from([0, 0, 0, *range(1, len(lines) - 1), len(lines) - 1, len(lines) - 1]))
     places = [place for place in _places(lines[number]) if number != len(lines) - 1 or len(place) < 5]
@@ -969,7 +970,7 @@ FORGERIES: list[tuple[tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("place", "value"), FORGERIES)
-def test_a_forgery_is_told(engine: EngineName, whole: bytes, place: tuple[Any, ...], value: Any):
+def test_a_forgery_is_reported(engine: EngineName, whole: bytes, place: tuple[Any, ...], value: Any):
     lines = [json.loads(line) for line in whole.splitlines()]
     number = {"header": 0, "entry": 1, "footer": -1}[place[0]]
     lines[number] = _changed(lines[number], place, value)
@@ -1004,3 +1005,20 @@ async def test_who_claims_a_record_gets_its_entries(tmp_path: Path):
 def test_a_record_is_named_by_a_path():
     with pytest.raises(RecordInvalid, match="'str'"):
         read_record(cast("Any", "turn.jsonl"))
+
+
+@pytest.mark.parametrize(("written", "says"), [(b"{", "not JSON"), (b'{"agent": 1}', "cannot be read")])
+def test_a_stored_header_that_is_damaged_is_refused(written: bytes, says: str):
+    with pytest.raises(RecordInvalid, match=says):
+        read_header(written)
+
+
+def test_a_record_of_a_turn_that_has_not_ended_is_written_whole_and_never_over_another(tmp_path: Path):
+    path = tmp_path / "turn.jsonl"
+    header = Header(agent="a", graph="g", fingerprint="f", role=None, session="s", turn="t", given={}, limits=Limits(), redact=())
+    record = Record(header=header, entries=[Entry(turn="t", sequence=1, node="n", capability="C", method="m", key="k")])
+    check_new_record(path)
+    write_record(path, record)
+    assert read_record(path) == record
+    with pytest.raises(RecordInvalid, match="never overwritten"):
+        check_new_record(path)

@@ -275,19 +275,3 @@ def test_a_session_goes_on_in_another_event_loop(engine: EngineName):
         return [result.metadata["version"] for result in results]
 
     assert [asyncio.run(talk()) for _ in range(3)] == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
-
-
-async def test_a_turn_that_is_gone_on_with_waits_for_those_of_its_session(engine: EngineName, tmp_path: Path):
-    counter, path = Counter(), tmp_path / "turn.jsonl"
-    app = desk(engine, counter)
-    await app.run("desk", "zero", session="s", record=path)
-    path.write_text(path.read_text().splitlines(keepends=True)[0])
-    counter.loaded.clear()
-    go = counter.hold("s")
-    first = begin(app, "one", "s")
-    await counter.has_loaded("s")
-    resumed = asyncio.create_task(app.resume(path))
-    await counter.has_loaded("s")
-    go.set()
-    assert [(await first).metadata["version"], (await resumed).metadata["version"]] == [2, 3]
-    assert counter.heard == ["zero", "one", "zero"]

@@ -144,7 +144,7 @@ async def whisper(text: str, *, choir: Choir) -> Done:
 
 
 @pytest.mark.parametrize(("run", "shown"), [(sing, "la lá la"), (whisper, "")])
-async def test_pieces_of_text_that_no_model_said_are_told_unless_they_are_secret(engine: EngineName, run: Any, shown: str):
+async def test_pieces_of_text_that_no_model_said_are_emitted_unless_they_are_secret(engine: EngineName, run: Any, shown: str):
     events: list[Event] = []
     app = Interlock(Settings(engine=engine, max_output_bytes=1, max_tokens=1), grants={Choir: RealChoir()})
     result = await app.run(talk(run), "x", on_event=events.append)
@@ -218,7 +218,7 @@ async def test_the_events_of_a_model_that_streams_are_well_formed(engine: Engine
     assert json.loads(json.dumps(events)) == events
 
 
-async def test_of_a_piece_that_may_be_the_beginning_of_a_secret_nothing_is_told(engine: EngineName):
+async def test_of_a_piece_that_may_be_the_beginning_of_a_secret_nothing_is_emitted(engine: EngineName):
     events: list[Event] = []
     app = Interlock(Settings(engine=engine, redact=(r"ключ-\w+!",)), grants={Model: ScriptedModel(["ключ-", "пароль! да"])})
     result = await app.run(talk(ask), "x", on_event=events.append)
@@ -226,7 +226,7 @@ async def test_of_a_piece_that_may_be_the_beginning_of_a_secret_nothing_is_told(
     assert [event["data"]["chunk"]["text"] for event in events if event["event"] == "on_chat_model_stream"] == ["[redacted] да"]
 
 
-async def test_streams_are_told_the_same_on_every_engine():
+async def test_streams_are_emitted_the_same_on_every_engine():
     first, *others = [(await take(engine, talk(ask, listen), model=ScriptedModel(list(SCRIPT))))[1] for engine in ENGINES]
     assert all(other == first for other in others)
 
@@ -258,7 +258,7 @@ async def test_a_stream_that_is_left_early_is_let_go_of_before_the_next_node(eng
     assert tape.log == ["opened", "gave one ", "closed"]
 
 
-async def test_a_stream_that_is_left_early_is_told_to_have_ended(engine: EngineName):
+async def test_a_stream_that_is_left_early_emits_its_end(engine: EngineName):
     _, events = await take(engine, talk(stop_early))
     assert [event["event"] for event in events] == [
         "on_chain_start", "on_chain_start", "on_tool_start", "on_tool_stream", "on_tool_end", "on_chain_end", "on_chain_end",
@@ -370,7 +370,7 @@ async def test_every_piece_is_checked_as_it_comes(engine: EngineName):
     assert result.output == "[0, 1, 2] capability_result_invalid"
 
 
-async def test_a_wrong_piece_is_told_without_its_value(engine: EngineName):
+async def test_a_wrong_piece_is_reported_without_its_value(engine: EngineName):
     result, events = await take(engine, talk(listen), RealTape([b"hunter2"]))
     assert code(result) == "capability_result_invalid"
     assert "hunter2" not in json.dumps([result.to_json(), events])
@@ -425,7 +425,7 @@ async def read_in_the_background(text: str, *, tape: Tape) -> Done:
     return Done(out="went on")
 
 
-async def test_a_stream_that_somebody_still_reads_when_the_node_ends_is_no_mistake_of_interlocks(engine: EngineName):
+async def test_a_stream_that_is_still_read_when_the_node_ends_is_no_mistake_of_interlocks(engine: EngineName):
     class Waiting(RealTape):
         async def play(self, text: str) -> AsyncIterator[str]:
             self.log.append("opened")

@@ -69,7 +69,7 @@ async def test_arguments_are_fields_by_their_names_with_the_defaults_of_the_meth
         assert (await app(engine).run(asking(call), "x")).output == expected
 
 
-async def test_what_is_handed_in_is_not_shared_with_the_graph(engine: EngineName):
+async def test_what_is_passed_in_is_not_shared_with_the_graph(engine: EngineName):
     async def order(text: str, *, shop: Shop) -> Done:
         notes = ["mine"]
         await shop.order("tea", notes=notes)

@@ -265,7 +265,7 @@ async def test_a_graph_may_be_granted_twice_where_there_is_no_ring(engine: Engin
     assert result.path == ("both", *("both/ask_one", "both/ask_one/make") * 2)
 
 
-async def test_a_capability_that_nobody_grants_to_an_inner_graph_stops_the_outer_one(engine: EngineName):
+async def test_a_capability_that_is_not_granted_to_an_inner_graph_stops_the_outer_one(engine: EngineName):
     outer, inner = named("outer", First), named("inner", Missing)
     (problem,) = await problems(engine, {First: Subgraph(inner)}, outer)
     assert (problem.rule, problem.graph) == ("not_granted", "inner")
@@ -285,12 +285,12 @@ class Sync:
         return text
 
 
-async def test_an_adapter_of_an_inner_graph_is_held_to_its_protocol(engine: EngineName):
+async def test_an_adapter_of_an_inner_graph_must_follow_its_protocol(engine: EngineName):
     (problem,) = await problems(engine, {First: Subgraph(named("inner", Missing)), Missing: Sync()}, named("outer", First))
     assert (problem.rule, problem.graph) == ("bad_grant", "")
 
 
-def test_a_graph_that_does_not_fit_is_not_handed_out_as_langgraphs_either():
+def test_a_graph_that_does_not_fit_is_not_returned_as_langgraphs_either():
     with pytest.raises(ContractError, match="granted as 'TooFew'"):
         Interlock(Settings(), grants={TooFew: Subgraph(plans())}).langgraph(using(TooFew))
     graph = named("one", First)
@@ -319,7 +319,7 @@ def test_an_inner_graph_of_an_agent_is_found_by_its_name(name: str):
     assert set(compiled.get_graph().nodes) - {"__start__", "__end__"} == set(graph.nodes)
 
 
-def test_an_agent_is_found_by_its_own_name_first_and_a_name_that_is_none_lists_those_that_are():
+def test_an_agent_is_found_by_its_own_name_first_and_an_unknown_name_lists_those_that_are():
     interlock = Interlock(Settings())
     assert interlock.graph("desk") is interlock.graph("orchestrator.handle_message")
     with pytest.raises(AgentUnknown) as caught:

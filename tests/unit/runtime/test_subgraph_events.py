@@ -225,7 +225,7 @@ async def test_metadata_say_which_graph_stands_behind_what_and_number_the_steps_
     assert metadata["enter/measure"] == {"langgraph_node": "enter/measure", "langgraph_step": 3}
 
 
-async def test_a_graph_is_told_with_what_it_takes_and_gives_without_what_is_secret(engine: EngineName):
+async def test_a_graph_is_reported_with_what_it_takes_and_gives_without_what_is_secret(engine: EngineName):
     data = {(event["event"], event["name"]): event["data"] for event in await events_of(engine)}
     hidden = data["on_chain_start", "vault"]["input"]["token"]
     assert data["on_chain_start", "vault"] == {"input": {"text": "x", "token": hidden}}
@@ -239,7 +239,7 @@ async def test_a_graph_is_told_with_what_it_takes_and_gives_without_what_is_secr
 @pytest.mark.parametrize(
     ("text", "code"), [("late", "node_failed"), ("strays", "contract_violation"), ("adapter raises", "media_malformed")]
 )
-async def test_a_failure_is_told_at_every_level_that_it_passes(engine: EngineName, text: str, code: str):
+async def test_a_failure_is_reported_at_every_level_that_it_passes(engine: EngineName, text: str, code: str):
     events = await events_of(engine, text)
     where = "enter/measure" if text == "late" else "enter/look"
     failed = [event for event in events if event["event"] == "on_chain_error"]
@@ -285,7 +285,7 @@ def watching() -> Generator[Seen]:
 
 
 @pytest.mark.parametrize("text", ENDS)
-async def test_what_is_secret_in_an_inner_graph_is_told_nowhere(engine: EngineName, text: str):
+async def test_what_is_secret_in_an_inner_graph_is_shown_nowhere(engine: EngineName, text: str):
     with watching() as seen:
         seen.result = await app(engine).run(work, text, on_event=seen.events.append)
     assert (seen.result.error is None) == (text == "x")
@@ -295,7 +295,7 @@ async def test_what_is_secret_in_an_inner_graph_is_told_nowhere(engine: EngineNa
 
 
 @pytest.mark.parametrize("text", ENDS)
-async def test_what_is_secret_in_an_inner_graph_is_told_nowhere_where_langgraph_drives_the_outer(engine: EngineName, text: str):
+async def test_what_is_secret_in_an_inner_graph_is_shown_nowhere_where_langgraph_drives_the_outer(engine: EngineName, text: str):
     with watching() as seen:
         try:
             await app(engine).langgraph(work).ainvoke({"text": text})
@@ -319,7 +319,7 @@ def sizing(run: Any) -> Graph:
     return Graph("work", state=Work, entry=run, nodes=[node(run, goes={Sized: END})], takes=["text"], gives="size")
 
 
-async def test_a_secret_that_is_fixed_is_told_nowhere(engine: EngineName):
+async def test_a_secret_that_is_fixed_is_shown_nowhere(engine: EngineName):
     grants: dict[type, object] = {Short: Subgraph(vault, token=f"{CANARY}-fixed"), Tools: RealTools()}
     with watching() as seen:
         running = Interlock(Settings(engine=engine), grants=grants)
@@ -347,7 +347,7 @@ async def test_a_result_that_does_not_fit_tells_nothing_of_it_where_it_is_secret
     assert (result.error.code, result.error.message) == ("capability_result_invalid", "'Pin.open' returned something else.")
 
 
-async def test_what_looks_like_a_key_is_not_told_by_an_inner_graph(engine: EngineName):
+async def test_what_looks_like_a_key_is_not_shown_by_an_inner_graph(engine: EngineName):
     with watching() as seen:
         seen.result = await app(engine).run(work, KEY, on_event=seen.events.append)
     assert seen.result.error is None

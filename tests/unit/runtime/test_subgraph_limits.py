@@ -36,7 +36,7 @@ from tests.support.tower import (
 
 
 @pytest.mark.parametrize("most", range(1, 6))
-async def test_a_turn_may_take_so_many_steps_whatever_graph_takes_them(engine: EngineName, most: int):
+async def test_a_turn_may_take_so_many_steps_no_matter_what_graph_takes_them(engine: EngineName, most: int):
     result = await app(engine, max_steps=most).run(top_graph, "x")
     assert failure(result) == ("budget_exceeded", PATH[most])
     assert result.path == PATH[:most]

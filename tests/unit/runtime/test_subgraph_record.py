@@ -146,7 +146,7 @@ async def test_every_call_at_any_depth_is_written_down_with_the_path_of_its_node
 
 
 @pytest.mark.parametrize("other", ENGINES)
-async def test_a_turn_taken_again_is_the_same_to_the_last_event_on_every_engine(engine: EngineName, other: EngineName, tmp_path: Path):
+async def test_a_turn_replayed_is_the_same_to_the_last_event_on_every_engine(engine: EngineName, other: EngineName, tmp_path: Path):
     path, first, again = tmp_path / "turn.jsonl", list[Event](), list[Event]()
     result = await app(engine).run(trip, "x", session="s", record=path, on_event=first.append)
     replay = await replaying(other).replay(path, graph=trip, on_event=again.append)

@@ -96,7 +96,7 @@ async def events_of(engine: EngineName, run: Any, inner: Any, text: str) -> list
 
 
 @pytest.mark.parametrize("case", TOLD)
-async def test_a_secret_is_told_by_no_event(engine: EngineName, case: str):
+async def test_a_secret_is_in_no_event(engine: EngineName, case: str):
     inner, _, token = TOLD[case]
     told = json.dumps(await events_of(engine, send, inner, case))
     assert not any(secret in told for secret in (CANARY, token, "g5"))

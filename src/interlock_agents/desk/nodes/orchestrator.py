@@ -196,7 +196,7 @@ async def _asked_person(message: str, session: SessionState, human: Human) -> Pe
     """Show the conversation to a person, who writes the reply to the customer."""
     said = [*session.conversation, Said(who="customer", text=message)]
     lines = "\n".join(f"{one.who}: {one.text}" for one in said)
-    asked = f"A customer asks for a person. The conversation so far:\n\n{lines}\n\nWhat is the customer told?"
+    asked = f"A customer asks for a person. The conversation so far:\n\n{lines}\n\nWhat is the answer to the customer?"
     answer = await human.ask(Question(text=asked, to="a colleague"))
     if answer == GIVEN_UP:
         return PersonAsked(answer=None, given_up=True)

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 from interlock.capabilities import Model
 from interlock.engine.ambient import alone
 from interlock.errors import BudgetExceeded
-from interlock_agents.gateway.file_tools import FileTools
+from interlock_agents.gateway.file_tools import READING, FileTools
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from deepagents.backends.protocol import BackendProtocol
 
-__all__ = ["READING", "WRITING", "DeepWorker"]
+__all__ = ["WRITING", "DeepWorker"]
 
-READING = ("ls", "read_file", "glob", "grep")
 WRITING = (*READING, "write_file", "edit_file", "delete")
 
 _STEPS = 200  # of the worker's own graph: a backstop, the turn's budgets are tighter

@@ -12,10 +12,11 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
+from interlock.capabilities.capability import Effect
 from interlock.capabilities.tools import ToolRequest, ToolResult
 from interlock.errors import InputTooLarge, MediaUnsupported, ToolDenied, ToolError, ToolInputInvalid
 from interlock_agents.gateway.errors import PathDenied
-from interlock_agents.gateway.file_tools import FileTools
+from interlock_agents.gateway.file_tools import READING, FileTools
 
 __all__ = ["MARK", "Handler", "UpstreamTools", "granted", "holding", "one_by_one", "pass_the_gate"]
 
@@ -59,6 +60,10 @@ class UpstreamTools:
     def __init__(self, *, redact: Callable[[Any], Any], max_characters: int = 60_000) -> None:
         self._redact = redact
         self._max_characters = max_characters
+
+    async def effect_of(self, request: ToolRequest) -> Effect:
+        """Return what a tool does outside. A file that is written or deleted again is an error, so that is not repeated."""
+        return "asks" if request.tool in READING else "once"
 
     async def run(self, request: ToolRequest) -> ToolResult:
         """Run a tool. Every failure is the error of the result."""

@@ -41,9 +41,12 @@ def _database(file: str, given: dict[str, Any], checksums: Checksums) -> Any:
     options: dict[str, Any] = {**size, "max_num_threads": 2, "auto_checkpoint": False}
     try:
         return ladybug.Database(file, **options)
-    except RuntimeError as error:
-        # ladybug refuses a log with an incomplete last entry. A process that is killed during a commit leaves such a log.
-        if "wal" not in str(error).lower() or "Could not set lock" in str(error) or not checksums.drop_tail():
+    except (RuntimeError, ValueError, MemoryError) as error:
+        # ladybug refuses a log with an incomplete last entry, which a process that is killed during a commit leaves. It may also read
+        # lengths from it that make no sense. What is cut off was never acknowledged.
+        reason = str(error).lower()
+        is_about_log = not isinstance(error, RuntimeError) or "wal" in reason or "assertion failed" in reason
+        if not is_about_log or "could not set lock" in reason or not checksums.drop_tail():
             raise
     return ladybug.Database(file, **options)
 

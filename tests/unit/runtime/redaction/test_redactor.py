@@ -473,7 +473,7 @@ TOLD: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("run", "given"), TOLD)
-async def test_what_a_node_says_about_a_secret_field_is_not_told(engine: EngineName, run: Any, given: dict[str, Any]):
+async def test_what_a_node_says_about_a_secret_field_is_not_shown(engine: EngineName, run: Any, given: dict[str, Any]):
     result, events = await take(engine, safe(run), given)
     seen = json.dumps([result.to_json(), events]) + repr(result)
     assert result.error.code == "node_failed"
@@ -482,7 +482,7 @@ async def test_what_a_node_says_about_a_secret_field_is_not_told(engine: EngineN
 
 
 @pytest.mark.parametrize(("run", "given"), TOLD)
-async def test_what_a_node_says_about_a_secret_field_is_not_told_where_langgraph_runs_it(run: Any, given: dict[str, Any]):
+async def test_what_a_node_says_about_a_secret_field_is_not_shown_where_langgraph_runs_it(run: Any, given: dict[str, Any]):
     compiled = Interlock(Settings()).langgraph(safe(run))
     with pytest.raises(InterlockError) as caught:
         await compiled.ainvoke(given)
@@ -587,7 +587,7 @@ class Defaults:
     out: str = ""
 
 
-async def test_a_secret_that_a_field_begins_with_is_not_told(engine: EngineName):
+async def test_a_secret_that_a_field_begins_with_is_not_shown(engine: EngineName):
     graph = Graph("defaults", state=Defaults, entry=tell_token, nodes=[node(tell_token, goes={Done: END})], takes=["text"])
     result, events = await take(engine, graph, {"text": "x"})
     assert result.error.code == "node_failed"
@@ -617,7 +617,7 @@ async def tell_parts(parts: str) -> Done:
     raise ValueError(f"bad {parts}")
 
 
-async def test_a_secret_that_a_reducer_put_together_is_not_told(engine: EngineName):
+async def test_a_secret_that_a_reducer_put_together_is_not_shown(engine: EngineName):
     result, events = await take(engine, safe(first_half, second_half, tell_parts), {"text": "abcdef"})
     assert result.error.code == "node_failed"
     assert "abcdef" not in json.dumps([result.error.message, [event["data"].get("error") for event in events]])
@@ -669,7 +669,7 @@ async def use_vault(text: str, *, vault: Vault) -> Done:
 
 
 @pytest.mark.parametrize("run", [open_vault, open_maybe, spell_vault, close_vault, close_vault_by_name, use_vault])
-async def test_what_a_capability_takes_or_gives_as_secret_is_not_told(engine: EngineName, run: Any):
+async def test_what_a_capability_takes_or_gives_as_secret_is_not_shown(engine: EngineName, run: Any):
     result, events = await take(engine, safe(run), {"text": CANARY[:-1] if "close" in run.__name__ else "x"})
     assert result.error.code in {"node_failed", "capability_failed"}
     assert CANARY not in json.dumps([result.error.message, [event["data"] for event in events[1:-1]]]).replace(f'"text": "{CANARY}', "")
@@ -724,7 +724,7 @@ def test_a_label_that_would_not_be_obeyed_is_refused_or_obeyed():
     assert "maybe" in graph.state.secret
 
 
-async def test_a_key_in_the_settings_is_not_told(engine: EngineName):
+async def test_a_key_in_the_settings_is_not_shown(engine: EngineName):
     key = "not-like-a-key-77"
     result, events = await take(engine, safe(tell_token), {"token": "x", "text": f"it is {key}"}, model_api_key=key)
     assert key not in json.dumps([events])

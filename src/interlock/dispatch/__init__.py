@@ -1,0 +1,3 @@
+"""Dispatchers: which process runs accepted turns."""
+
+__all__: list[str] = []
