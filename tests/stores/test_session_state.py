@@ -7,10 +7,11 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -173,6 +174,63 @@ async def test_what_a_frozen_worker_saved_is_replaced_by_the_worker_that_has_the
         await grow(sessions, "s", "c")
         with pytest.raises(StateConflict):
             await sessions.save("s", {"said": ("a", "later")}, expected=before.version, turn="t", epoch=3)
+
+
+class InBetween:
+    """A checkpoint store in which something happens before the next checkpoint is added, after the last one was read."""
+
+    def __init__(self, saver: Any, happens: Callable[[], Awaitable[None]]) -> None:
+        self._saver = saver
+        self._happens: list[Callable[[], Awaitable[None]]] = [happens]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._saver, name)
+
+    async def aput_after(self, put: Put, *, expected: str | None) -> None:
+        while self._happens:
+            await self._happens.pop()()
+        await self._saver.aput_after(put, expected=expected)
+
+
+@pytest.mark.parametrize("said", ["lost", "told"])
+async def test_a_worker_that_has_lost_its_turn_may_save_while_the_other_one_saves(url: str, monkeypatch: pytest.MonkeyPatch, said: str):
+    """Both have read the state before one of them adds to it: the turn must not end with a conflict with itself."""
+    async with opened(url) as store:
+        sessions = store.sessions()
+        before = await grow(sessions, "s", "a")
+        saver = await store.checkpoints.saver()
+
+        async def save_late() -> None:
+            await sessions.save("s", {"said": ("a", said)}, expected=before.version, turn="t", epoch=1)
+
+        async def slow() -> Any:
+            return between
+
+        between = InBetween(saver, save_late)
+        taken_over = store.sessions()
+        monkeypatch.setattr(taken_over, "_checkpoints", SimpleNamespace(saver=slow))
+        await taken_over.save("s", {"said": ("a", "told")}, expected=before.version, turn="t", epoch=2)
+        assert (await sessions.load("s")).values == {"said": ("a", "told")}
+
+
+async def test_a_save_that_another_turn_precedes_is_a_conflict(url: str, monkeypatch: pytest.MonkeyPatch):
+    async with opened(url) as store:
+        sessions = store.sessions()
+        before = await grow(sessions, "s", "a")
+        saver = await store.checkpoints.saver()
+
+        async def save_other() -> None:
+            await sessions.save("s", {"said": ("a", "other")}, expected=before.version, turn="u", epoch=1)
+
+        async def slow() -> Any:
+            return between
+
+        between = InBetween(saver, save_other)
+        late = store.sessions()
+        monkeypatch.setattr(late, "_checkpoints", SimpleNamespace(saver=slow))
+        with pytest.raises(StateConflict):
+            await late.save("s", {"said": ("a", "told")}, expected=before.version, turn="t", epoch=2)
+        assert (await sessions.load("s")).values == {"said": ("a", "other")}
 
 
 async def test_a_state_of_other_contracts_is_rejected_and_not_changed(url: str):

@@ -15,7 +15,7 @@ from langgraph.checkpoint.base.id import uuid6
 
 from interlock.contract.state import Values
 from interlock.engine.checkpointer import SealedCheckpointer
-from interlock.errors import StoreCorrupt
+from interlock.errors import StateConflict, StoreCorrupt
 from interlock.runtime.sessions import StoredState
 from interlock.stores.locks import state_conflict
 from interlock.stores.savers import ComparingSaver, Put
@@ -59,18 +59,37 @@ class CheckpointedSessions:
         The store compares again in the transaction that adds it, so a lost lock cannot cause a lost update.
         """
         saver = await self._checkpoints.saver()
-        sealed = self._sealed(saver)
-        last = await sealed.aget_tuple(self._config(session))
+        last = await self._sealed(saver).aget_tuple(self._config(session))
+        while True:
+            try:
+                return await self._save_after(saver, last, session, values, expected=expected, turn=turn, epoch=epoch)
+            except StateConflict:
+                # A worker that has lost the turn may have saved it after `last` was read. Then the two are compared again.
+                seen, last = last, await self._sealed(saver).aget_tuple(self._config(session))
+                if _id(seen) == _id(last):
+                    raise
+
+    async def _save_after(
+        self,
+        saver: ComparingSaver,
+        last: CheckpointTuple | None,
+        session: str,
+        values: Values,
+        *,
+        expected: str | None,
+        turn: str,
+        epoch: int,
+    ) -> None:
         versions: dict[str, Any] = {} if last is None else last.checkpoint["channel_versions"]
         known = {} if last is None else {name: value for name, value in last.checkpoint["channel_values"].items() if name in versions}
         written = saver.serde.dumps_typed
         changed = [name for name, value in values.items() if name not in known or written(known[name]) != written(value)]
-        if last is not None and expected != last.checkpoint["id"] and _metadata(last).get(_TURN) == turn:
+        if last is not None and expected != _id(last) and _metadata(last).get(_TURN) == turn:
             if all(known.get(name) == values[name] for name in changed):
                 return  # an earlier attempt stored it, but its reply was lost
             if _metadata(last).get(_EPOCH, 0) < epoch:
-                expected = last.checkpoint["id"]  # a worker stored it that was frozen and had lost the turn
-        if expected != (None if last is None else last.checkpoint["id"]):
+                expected = _id(last)  # a worker stored it that was frozen and had lost the turn
+        if expected != _id(last):
             raise state_conflict()
         version = saver.get_next_version(max(versions.values(), default=None), None)
         new: dict[str, Any] = dict.fromkeys(changed, version)
@@ -81,7 +100,7 @@ class CheckpointedSessions:
         checkpoint["channel_versions"] = {name: versions[name] for name in values if name in versions} | new
         metadata: Any = {"source": "loop", "step": _next_step(last), "parents": {}, _TURN: turn, _EPOCH: epoch}
         config = self._config(session) if last is None else last.config
-        await saver.aput_after(Put(config, checkpoint, sealed.sealed(metadata), new), expected=expected)
+        await saver.aput_after(Put(config, checkpoint, self._sealed(saver).sealed(metadata), new), expected=expected)
 
     def _sealed(self, saver: ComparingSaver) -> SealedCheckpointer:
         return SealedCheckpointer(saver, graph=self._graph, fingerprint=self._fingerprint)
@@ -91,6 +110,10 @@ class CheckpointedSessions:
 
     def _config(self, session: str) -> RunnableConfig:
         return {"configurable": {"thread_id": self._thread(session), "checkpoint_ns": ""}}
+
+
+def _id(found: CheckpointTuple | None) -> str | None:
+    return None if found is None else found.checkpoint["id"]
 
 
 def _metadata(found: CheckpointTuple) -> dict[str, Any]:
