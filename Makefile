@@ -97,4 +97,4 @@ lock: $(INSTALLED) ## Compile requirements.txt anew from pyproject.toml, and fro
 	@$(BIN)/$(COMPILE) --constraint requirements.txt $(IMAGE) pyproject.toml deploy/build.in --output-file deploy/requirements.txt
 
 clean: ## Remove what was built
-	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .schemathesis

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_json
-
 from interlock.agent import Agent
+from interlock.attempts import run_attempt, seconds_left
 from interlock.compiler import CompiledGraph, Compiler
 from interlock.contract import Graph
 from interlock.discovery import entry_of
 from interlock.errors import (
     ContractError,
-    Fenced,
     InputSchema,
     InterlockError,
     JournalFailed,
@@ -28,7 +26,6 @@ from interlock.errors import (
     SettingsInvalid,
     StateIncompatible,
     TurnCancelled,
-    TurnStopped,
 )
 from interlock.forks import session_copy, session_fields
 from interlock.input import check_characters, check_session, check_size, check_text
@@ -42,7 +39,7 @@ from interlock.runtime.redaction import Redactor
 from interlock.runtime.redaction.exceptions import redact_error
 from interlock.runtime.sessions import SessionState, stored_session
 from interlock.runtime.turn import Turn, TurnOptions, TurnRequest, TurnResult
-from interlock.runtime.turns import StoredTurn, TurnEnd
+from interlock.runtime.turns import StoredTurn
 from interlock.runtime.worker import Lease
 from interlock.settings import Settings
 from interlock.system import SystemClock
@@ -111,7 +108,9 @@ class Runner:
         """Run a turn in memory, or with a record in a file. It is not stored: when this process dies, the turn does."""
         compiled = self._compiler.compile(agent, request.graph)
         if record is not None:
-            return await self._run_recorded(request, compiled, await self.header(agent, request), record, listener)
+            return await self._run_recorded(
+                request, compiled, self.header(agent, request, deadline=await self._deadline()), record, listener
+            )
         return await Turn(request, compiled.gate, options=self._options(), listener=listener).run(compiled.compiled)
 
     async def _run_recorded(
@@ -147,13 +146,13 @@ class Runner:
             await file.end(vars(Footer.of(result, events)))
         return result
 
-    async def header(self, agent: Agent, request: TurnRequest) -> Header:
+    def header(self, agent: Agent, request: TurnRequest, *, deadline: float | None = None) -> Header:
         """Return what is stored of a request, so that any process can run its turn."""
         fingerprint, limits = self.fingerprint(agent, request.graph), self._options().limits
-        return Header.of(request, fingerprint, limits, self._settings.redact, deadline=await self.deadline())
+        return Header.of(request, fingerprint, limits, self._settings.redact, deadline=deadline)
 
-    async def deadline(self) -> float | None:
-        """Return when a turn that is accepted now has to have ended, in seconds since 1970."""
+    async def _deadline(self) -> float | None:
+        """Return when a turn that starts now has to have ended, in seconds since 1970."""
         seconds = self._options().limits.max_turn_seconds
         return None if seconds is None else (await self._clock.now()).timestamp() + seconds
 
@@ -167,11 +166,18 @@ class Runner:
         if turn.fingerprint != self.fingerprint(agent, graph):
             raise StateIncompatible(f"The contracts of '{graph.name}' have changed since turn '{turn.turn}' began.")
 
-    async def execute(self, agent: Agent, lease: Lease, *, gives_back: bool = False) -> TurnResult:
+    async def execute(
+        self,
+        agent: Agent,
+        lease: Lease,
+        *,
+        gives_back: bool = False,
+        before_end: Callable[[TurnResult], Awaitable[None]] | None = None,
+    ) -> TurnResult:
         """Run a claimed turn, or resume it where an earlier attempt ended. Recorded calls are not made again.
 
         Raises Fenced where another worker takes the turn over, or may do so because the store of its session could not be reached.
-        A turn that is cancelled ends as such, or is given back to others.
+        A turn that is cancelled ends as such, or is given back to others. `before_end` is called before it is stored how the turn ended.
         """
         header = read_header(lease.turn.header)
         request = _recorded_request(agent, header)
@@ -179,34 +185,9 @@ class Runner:
         request.session_state = self._session_state(agent, request, compiled.gate, epoch=lease.turn.epoch)
         reused = () if header.fork is None else header.fork.entries
         journal = Journal(request.turn, entries=(*reused, *lease.entries), store=lease)
-        options = replace(self._options(), seconds_left=await self._seconds_left(header, lease.entries))
+        options = replace(self._options(), seconds_left=seconds_left(header, lease))
         turn = Turn(request, compiled.gate, options=options, listener=lease.on_event, journal=journal)
-        # In a task of its own, which the lease cancels where the turn must not go on.
-        running = asyncio.create_task(turn.run(compiled.compiled))
-        lease.on_failure = running.cancel
-        try:
-            result = await running
-        except asyncio.CancelledError:
-            if lease.failure is None:
-                with suppress(InterlockError, JournalFailed):
-                    await _leave(lease, journal, turn, gives_back=gives_back)
-                raise
-            if not isinstance(lease.failure, TurnStopped):
-                raise lease.failure from None
-            result = turn.cancelled()
-        if isinstance(journal.failure, Fenced):
-            raise journal.failure
-        if isinstance(journal.failure, TurnStopped):
-            result = turn.cancelled()
-        elif journal.is_left_open:
-            if await _give_back_later(lease, journal):
-                raise Fenced(f"Turn '{request.turn}' was given back: a store that it needs could not be used.")
-            # The turn store itself cannot be reached. The turn is open in it: a worker that can reach it resumes the turn.
-            return result
-        await lease.end(_turn_end(result, is_suspended=journal.is_suspended), journal.take_pending())
-        if lease.listener_error is not None:
-            raise lease.listener_error
-        return result
+        return await run_attempt(lease, journal, turn, compiled.compiled, gives_back=gives_back, before_end=before_end)
 
     async def resume(self, agent: Agent, path: Path, *, listener: Listener | None) -> TurnResult:
         """Resume a turn whose record stopped half way. Recorded calls are not made again."""
@@ -274,11 +255,11 @@ class Runner:
             if isinstance(journal.failure, ReplayDiverged):
                 raise journal.failure
             raise InputSchema(f"Turn '{then.turn}' has no step {step}: it has {len(result.path)}.")
-        limits, deadline = self._options().limits, await self.deadline()
+        limits = self._options().limits
         if agent.copy_session is not None:
             await agent.copy_session(session_copy(record, session, partial(self._providers.adapter, agent=agent)))
         fork = Fork(turn=then.turn, step=step, entries=journal.reused)
-        return replace(header, limits=limits, redact=self._settings.redact, deadline=deadline, fork=fork)
+        return replace(header, limits=limits, redact=self._settings.redact, fork=fork)
 
     def _session_state(
         self, agent: Agent, request: TurnRequest, gate: Gate, *, for_replay: bool = False, epoch: int | None = None
@@ -344,38 +325,6 @@ def _check_steps(agent: Agent, most: int | None) -> None:
             f"A turn of '{agent.name}' may need {agent.least_steps} steps to end, and may take {most} (max_steps)."
             f" Fix: set max_steps to {agent.least_steps} or more."
         )
-
-
-async def _leave(lease: Lease, journal: Journal, turn: Turn, *, gives_back: bool) -> None:
-    """End a turn that was cancelled here, or let another worker resume it."""
-    if gives_back:
-        await journal.commit()
-        await lease.give_back()
-    else:
-        await lease.end(_turn_end(turn.cancelled()), journal.take_pending())
-
-
-_SHORTEST_S, _LONGEST_S = 0.05, 5.0
-"""How long a turn waits for a store that cannot be reached: twice as long after each attempt."""
-
-
-async def _give_back_later(lease: Lease, journal: Journal) -> bool:
-    """Let another attempt follow in a while, the later the more there were. Return whether the turn store has taken the turn back."""
-    try:
-        await asyncio.sleep(min(_LONGEST_S, _SHORTEST_S * 2 ** (lease.turn.attempts - 1)))
-    finally:
-        is_given_back = False
-        with suppress(InterlockError):
-            await lease.append(journal.take_pending())
-            await lease.give_back()
-            is_given_back = True
-    return is_given_back
-
-
-def _turn_end(result: TurnResult, *, is_suspended: bool = False) -> TurnEnd:
-    """Return what is stored of a result. An agent may call its reply `waiting`, but only a turn with a question is suspended."""
-    status = "success" if result.status == "waiting" and not is_suspended else result.status
-    return TurnEnd(status=status, result=to_json(result.to_json()), code=result.error and result.error.code)
 
 
 def _recorded_request(agent: Agent, header: Header) -> TurnRequest:

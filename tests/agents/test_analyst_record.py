@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, Settings, TurnResult, runner
+from interlock import Interlock, Settings, TurnResult, attempts
 from interlock.engine import ENGINES, EngineName
 from interlock.errors import ModelUnavailable
 from interlock.runtime.events import Event
@@ -106,7 +106,7 @@ async def test_a_secret_of_a_tool_is_not_in_the_record(engine: EngineName, tmp_p
 
 
 async def test_an_error_of_the_store_is_replayed(engine: EngineName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runner, "_SHORTEST_S", 0.001)
+    monkeypatch.setattr(attempts, "_SHORTEST_S", 0.001)
     (tmp_path / "text").write_text("not a folder")
     (tmp_path / "folder").mkdir()
     urls = [f"sqlite:{tmp_path}/text/a.sqlite", f"sqlite:{tmp_path}/folder", f"postgresql://u:hunter2@/x?host={tmp_path}"]

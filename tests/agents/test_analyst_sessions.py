@@ -27,7 +27,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import id as checkpoint_id
 from pydantic import BaseModel
 
-from interlock import Graph, TurnResult, runner
+from interlock import Graph, TurnResult, attempts
 from interlock import app as app_module
 from interlock.agent import Agent
 from interlock.capabilities import Chunk, Decision, Message, Model, ModelReply, Tool
@@ -237,7 +237,7 @@ async def test_a_session_of_another_graph_is_refused_unchanged(
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try a turn again soon whose store cannot be reached."""
-    monkeypatch.setattr(runner, "_SHORTEST_S", 0.001)
+    monkeypatch.setattr(attempts, "_SHORTEST_S", 0.001)
 
 
 @pytest.mark.usefixtures("short_pauses")

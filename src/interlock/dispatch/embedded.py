@@ -7,27 +7,42 @@ if its process died. `work` runs what others have submitted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
-from pathlib import Path
+from functools import partial
 from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
 from interlock.agent import Agent
+from interlock.attempts import wait_until_done
 from interlock.capabilities.human import resolve_answer
+from interlock.dispatch.reader import POLL_S, TurnReader
 from interlock.dispatch.results import failed_result, result_of
 from interlock.dispatch.retention import Retention
-from interlock.errors import Fenced, InputError, InputSchema, InterlockError, KeyReused, NothingWaits, TurnUnknown
+from interlock.errors import Fenced, InputError, InputSchema, InterlockError, KeyReused, NothingWaits
 from interlock.runner import Runner
-from interlock.runtime.event_lines import EventDecoder, standing_lines
+from interlock.runtime.event_lines import EventDecoder
 from interlock.runtime.events import Event, Listener
 from interlock.runtime.journal import Entry, key_of
 from interlock.runtime.observe import LOGGER
-from interlock.runtime.recording import Footer, Header, Record, read_header, write_header, write_record
+from interlock.runtime.recording import Header, read_header, write_header
 from interlock.runtime.turn import TurnRequest, TurnResult
-from interlock.runtime.turns import BEGUN, ENDED, Accepted, Claim, NewTurn, Policy, StoredTurn, TurnEnd, TurnFilter, TurnStore
+from interlock.runtime.turns import (
+    BEGUN,
+    CANCELLED,
+    ENDED,
+    Accepted,
+    Claim,
+    NewTurn,
+    Policy,
+    StoredTurn,
+    TurnEnd,
+    TurnFilter,
+    TurnStore,
+    Writes,
+)
 from interlock.runtime.worker import Lease, Worker, decode_entry, encode_entry
 
 __all__ = ["Change", "EmbeddedDispatcher", "SessionLook"]
@@ -37,9 +52,6 @@ Change = Literal["submit", "answer", "cancel"]
 
 _HELP_S = 1.0
 """How often a caller whose turn is queued looks for a turn of its session whose worker has died."""
-
-_POLL_S = 0.5
-"""How long to wait for news from the store before looking again."""
 
 
 class SessionLook:
@@ -51,11 +63,11 @@ class SessionLook:
     """The turns that were ready at the last look."""
 
 
-class EmbeddedDispatcher:
+class EmbeddedDispatcher(TurnReader):
     """Accepts turns into a store and runs them in this process. `name` identifies the process in the store."""
 
     def __init__(self, store: TurnStore, runner: Runner, *, name: str, build: str = "", retention: Retention | None = None) -> None:
-        self.store = store
+        super().__init__(store)
         self.worker = Worker(store, name=name)
         self._runner = runner
         self._build = build
@@ -74,7 +86,12 @@ class EmbeddedDispatcher:
         self, agent: Agent, request: TurnRequest, *, key: str | None = None, policy: Policy = "enqueue", listener: Listener | None = None
     ) -> TurnResult:
         """Accept a turn and run it here. A turn with the same key is not run again: its result is returned."""
-        accepted = await self._accept(agent, request, key=key, policy=policy, worker=self._caller)
+        accepting = asyncio.create_task(self._accept(agent, request, key=key, policy=policy, worker=self._caller))
+        if await wait_until_done(accepting):
+            with suppress(InterlockError):
+                await self._give_up(accepting.result())
+            raise asyncio.CancelledError
+        accepted = accepting.result()
         try:
             # A store that is asked again gives the same claim again, but this process may be running the turn already.
             if accepted.claim is None or self.worker.holds(accepted.turn.turn):
@@ -86,6 +103,13 @@ class EmbeddedDispatcher:
                 with suppress(InterlockError):
                     await asyncio.shield(self.cancel(accepted.turn.turn))
             raise
+
+    async def _give_up(self, accepted: Accepted) -> None:
+        """End a turn whose caller was cancelled while it was accepted."""
+        if accepted.claim is not None and not self.worker.holds(accepted.turn.turn):
+            await self.store.end(accepted.turn.turn, accepted.claim.turn.epoch, CANCELLED, Writes())
+        elif accepted.is_new:
+            await self.cancel(accepted.turn.turn)
 
     async def result(self, agent: Agent, turn: str, *, listener: Listener | None = None) -> TurnResult:
         """Wait until a turn has ended or waits for a person; return its result.
@@ -104,49 +128,13 @@ class EmbeddedDispatcher:
             if claim is None:
                 if listener is not None:
                     await self._show(decoder, turn, listener)
-                since = await self.store.changed(timeout_s=_POLL_S, since=since)
+                since = await self.store.changed(timeout_s=POLL_S, since=since)
             elif claim.turn.turn != turn:
                 with suppress(InterlockError):
                     await self._execute(agent, claim, None)
             else:
                 with suppress(Fenced):
                     return await self._execute(agent, claim, _after(decoder.count, listener))
-
-    async def events(self, turn: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
-        """Yield the events of a turn from number `after` on, as they are stored, until it has ended or waits for a person."""
-        decoder, since = EventDecoder(turn), await self.store.changed(timeout_s=0)
-        while True:
-            stored = await self._stored(turn)
-            while lines := await self.store.events(turn, after=decoder.count):
-                for line in lines:
-                    event = decoder.decode(line)
-                    if decoder.count > after:
-                        yield event
-            if stored.status in ENDED or stored.status == "waiting":
-                return
-            since = await self.store.changed(timeout_s=_POLL_S, since=since)
-
-    async def standing_events(self, turn: str) -> list[Event]:
-        """Return the stored events of a turn without those that a later attempt has replaced, numbered from 1 without gaps."""
-        return [event for _, event in await self.timed_events(turn)]
-
-    async def timed_events(self, turn: str) -> list[tuple[int, Event]]:
-        """Return the standing events of a turn, each after its time: milliseconds since the turn was first claimed."""
-        lines: list[bytes] = []
-        while more := await self.store.events(turn, after=len(lines)):
-            lines.extend(more)
-        decoder, timed = EventDecoder(turn), list[tuple[int, Event]]()
-        for number in standing_lines(lines):
-            event = decoder.decode(lines[number])
-            timed.append((decoder.ms, event))
-        return timed
-
-    async def stored_events(self, turn: str) -> AsyncGenerator[Event, None]:
-        """Yield the events of a turn that are stored now."""
-        decoder = EventDecoder(turn)
-        while lines := await self.store.events(turn, after=decoder.count):
-            for line in lines:
-                yield decoder.decode(line)
 
     async def answer(
         self, agent: Agent, turn: StoredTurn, text: str, *, by: str | None = None, listener: Listener | None = None
@@ -172,15 +160,26 @@ class EmbeddedDispatcher:
 
     async def _accept_answer(self, turn: StoredTurn, text: str, *, by: str | None, worker: str | None, key: str | None = None) -> Accepted:
         if turn.status != "waiting" and turn.answer is not None:
-            if from_json(turn.answer)["text"] == text:
-                await self._notify("answer", turn)
-                return Accepted(turn=turn, is_new=False)
-            raise NothingWaits("The question has been answered before, in other words.")
-        answer = to_json({"text": text, "by": by} | ({} if key is None else {"key": key}))
+            return await self._answered_before(turn, text)
+        answer = to_json({"text": text, "by": by, "at": await self.store.now()} | ({} if key is None else {"key": key}))
         entry = _answered([decode_entry(one) for one in await self.store.journal(turn.turn)], turn.turn, text)
-        accepted = await self.store.answer(turn.turn, answer, encode_entry(entry), worker=worker, lease_s=self.worker.lease_s)
+        asked = asyncio.get_running_loop().time()
+        try:
+            accepted = await self.store.answer(turn.turn, answer, encode_entry(entry), worker=worker, lease_s=self.worker.lease_s)
+        except NothingWaits:
+            found = await self._stored(turn.turn)
+            if found.answer is None or found.answer == turn.answer:
+                raise
+            return await self._answered_before(found, text)
         await self._notify("answer", accepted.turn)
-        return accepted
+        return _asked_at(asked, accepted)
+
+    async def _answered_before(self, turn: StoredTurn, text: str) -> Accepted:
+        """Return a turn that was answered with the same text. Raises NothingWaits where it was another one."""
+        if turn.answer is None or from_json(turn.answer)["text"] != text:
+            raise NothingWaits("The question has been answered before, in other words.")
+        await self._notify("answer", turn)
+        return Accepted(turn=turn, is_new=False)
 
     async def cancel(self, turn: str, *, is_rollback: bool = False) -> StoredTurn:
         """End a turn as cancelled: at once where no worker runs it, else as soon as its worker hears of it.
@@ -198,15 +197,13 @@ class EmbeddedDispatcher:
             raise InputSchema(f"Turn '{turn.turn}' has not ended: it is {turn.status}.")
         again = turn.turn.partition("~")
         count = int(again[2] or 1) + 1
-        return await self.accept_again(
-            turn, replace(read_header(turn.header), turn=f"{again[0]}~{count}", deadline=await self._runner.deadline())
-        )
+        return await self.accept_again(turn, replace(read_header(turn.header), turn=f"{again[0]}~{count}"))
 
     async def accept_again(self, turn: StoredTurn, header: Header, *, principal: str | None = None) -> StoredTurn:
         """Accept a turn with the header of another turn that was changed, for the caller of that one or for another one."""
         accepted: dict[str, Any] = {field.name: getattr(turn, field.name) for field in fields(NewTurn)}
         changed: dict[str, Any] = {"turn": header.turn, "session": header.session, "header": write_header(header)}
-        changed |= {"key": None, "due": None, "deadline": header.deadline, "principal": principal or turn.principal}
+        changed |= {"key": None, "due": None, "principal": principal or turn.principal}
         new = NewTurn(**{**accepted, **changed})
         stored = (await self.store.accept(new)).turn
         await self._notify("submit", stored)
@@ -219,27 +216,12 @@ class EmbeddedDispatcher:
         found = [turn for turn in await self.store.find(chosen) if turn.status == "waiting" or turn.answer is not None]
         return found[-1] if found else None
 
-    async def export(self, turn: str, path: Path) -> None:
-        """Write a turn to a new record file, for `replay`. Raises RecordInvalid where the file exists."""
-        write_record(path, await self.record(turn))
-
-    async def record(self, turn: str) -> Record:
-        """Return the record of a turn: with a footer if it has ended."""
-        stored = await self._stored(turn)
-        header = read_header(stored.header)
-        entries = [*(header.fork.entries if header.fork else ()), *map(decode_entry, await self.store.journal(turn))]
-        if stored.status in ENDED:
-            entries = [entry for entry in entries if not entry.is_intent]
-        footer = None
-        if stored.status in ENDED and stored.result is not None:
-            footer = Footer(result=from_json(stored.result), events=await self.standing_events(turn))
-        return Record(header=replace(header, fork=None), entries=entries, footer=footer)
-
     async def work(self, agents: Iterable[Agent], *, concurrency: int = 1, on_ready: Callable[[], object] | None = None) -> None:
         """Run the turns of these agents that are submitted or left behind, until cancelled. Turns under way are then given back."""
         serves = await self._serves(agents)
         running: set[asyncio.Task[None]] = set()
         news = asyncio.Event()
+        claiming: asyncio.Task[list[Claim]] | None = None
         watching = asyncio.create_task(self._watch(news))
         keeping = asyncio.create_task(self._retention.keep(self.worker.name, serves.keys()))
         if on_ready is not None:
@@ -248,7 +230,9 @@ class EmbeddedDispatcher:
             while True:
                 news.clear()
                 free = concurrency - len(running)
-                claims = await self._claim_safely(serves, free) if free else []
+                claiming = asyncio.create_task(self._claim_safely(serves, free)) if free else None
+                claims = await asyncio.shield(claiming) if claiming else []
+                claiming = None
                 for claim in claims:
                     task = asyncio.create_task(self._work(serves[claim.turn.fingerprint], claim))
                     running.add(task)
@@ -260,6 +244,10 @@ class EmbeddedDispatcher:
             for task in (watching, keeping, *running):
                 task.cancel()
             await asyncio.gather(watching, keeping, *running, return_exceptions=True)
+            # A claim that was under way is not cut off: nobody would run what it has claimed.
+            for claim in [] if claiming is None else await claiming:
+                with suppress(InterlockError):
+                    await self.store.give_back(claim.turn.turn, claim.turn.epoch)
 
     async def aclose(self) -> None:
         """Close the store. A process that has run turns compresses and deletes some older ones first."""
@@ -285,18 +273,21 @@ class EmbeddedDispatcher:
         since: int | None = None
         while True:
             try:
-                since = await self.store.changed(timeout_s=_POLL_S, since=since)
+                since = await self.store.changed(timeout_s=POLL_S, since=since)
             except InterlockError:
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(POLL_S)
             news.set()
 
     async def _claim_safely(self, serves: Mapping[str, Agent], limit: int) -> list[Claim]:
         try:
-            return await self.store.claim(self.worker.name, fingerprints=serves.keys(), limit=limit, lease_s=self.worker.lease_s)
+            if self.worker.may_have_lost:
+                # The leases that nobody has claimed meanwhile are extended, or this process would claim its own turns.
+                await self.worker.renew()
+            return await self.worker.claim(serves.keys(), limit=limit)
         except InterlockError as error:
             # The store may come back; what it has accepted is not lost.
             LOGGER.warning("no turns can be claimed", extra={"fields": {"worker": self.worker.name, "code": error.code}})
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(POLL_S)
             return []
 
     async def _work(self, agent: Agent, claim: Claim) -> None:
@@ -315,20 +306,27 @@ class EmbeddedDispatcher:
 
     async def _run_leased(self, agent: Agent, lease: Lease, *, gives_back: bool) -> TurnResult:
         self._has_run = True
-        with self.worker.holding(lease):
-            return await self._runner.execute(agent, lease, gives_back=gives_back)
+        async with self.worker.holding(lease):
+            return await self._runner.execute(agent, lease, gives_back=gives_back, before_end=partial(self._submit_next, agent, lease.turn))
+
+    async def _submit_next(self, agent: Agent, turn: StoredTurn, result: TurnResult) -> None:
+        """Accept the turn that the agent starts after this one, which is about to end. It runs when this one has ended.
+
+        An attempt that dies in between is followed by one that accepts the same turn again, under the same id.
+        """
+        try:
+            following = self._runner.following(agent, turn, result)
+            if following is not None:
+                await self.submit(agent, following, key=following.turn)
+        except InputError as error:
+            LOGGER.error("no turn follows", extra={"fields": {"agent": agent.name, "turn": turn.turn, "code": error.code}})
 
     async def _execute(self, agent: Agent, claim: Claim, listener: Listener | None, *, gives_back: bool = False) -> TurnResult:
         lease = Lease(self.store, claim, listener=listener, lease_s=self.worker.lease_s)
         try:
-            result = await self._run_leased(agent, lease, gives_back=gives_back)
+            return await self._run_leased(agent, lease, gives_back=gives_back)
         except Fenced:
             return await self.result(agent, claim.turn.turn, listener=_after(lease.shown, listener))
-        # A caller that waits for its turn also waits for the turns that the agent starts after it.
-        following = self._runner.following(agent, lease.turn, result)
-        if following is not None:
-            await self.submit(agent, following, key=following.turn)
-        return result
 
     async def _claim_in_session(self, turn: StoredTurn, look: SessionLook) -> Claim | None:
         """Claim a turn that is ready or whose worker has died, or an earlier one of its session that was left behind."""
@@ -336,7 +334,7 @@ class EmbeddedDispatcher:
         only = [turn.turn] if _is_ready(turn, now) or _is_expired(turn, now) else await self._left_behind(turn, look, now)
         if not only:
             return None
-        claims = await self.store.claim(self.worker.name, fingerprints={turn.fingerprint}, only=only, lease_s=self.worker.lease_s)
+        claims = await self.worker.claim({turn.fingerprint}, only=only)
         return claims[0] if claims else None
 
     async def _left_behind(self, turn: StoredTurn, look: SessionLook, now: float) -> list[str]:
@@ -367,9 +365,10 @@ class EmbeddedDispatcher:
         """Store a turn. An id that the caller did not choose and that is taken is replaced by another one."""
         wanted, number = request.turn, 1
         while True:
-            new = await self._new(agent, request, key=key, policy=policy, due=due)
+            new = self._new(agent, request, key=key, policy=policy, due=due)
             try:
-                accepted = await self.store.accept(new, worker=worker, lease_s=self.worker.lease_s)
+                asked = asyncio.get_running_loop().time()
+                accepted = _asked_at(asked, await self.store.accept(new, worker=worker, lease_s=self.worker.lease_s))
             except KeyReused:
                 if key is not None:
                     raise
@@ -383,8 +382,8 @@ class EmbeddedDispatcher:
             if request.session == wanted:
                 request.session = request.turn
 
-    async def _new(self, agent: Agent, request: TurnRequest, *, key: str | None, policy: Policy, due: float | None = None) -> NewTurn:
-        header = await self._runner.header(agent, request)
+    def _new(self, agent: Agent, request: TurnRequest, *, key: str | None, policy: Policy, due: float | None = None) -> NewTurn:
+        header = self._runner.header(agent, request)
         return NewTurn(
             turn=request.turn,
             tenant=request.tenant,
@@ -394,25 +393,23 @@ class EmbeddedDispatcher:
             header=write_header(header),
             fingerprint=header.fingerprint,
             key=key,
-            digest=_digest(header),
+            digest=_digest(header, request.principal),
             principal=request.principal,
             build=self._build,
             is_exclusive=request.in_session,
             policy=policy,
             due=due,
-            deadline=header.deadline,
         )
-
-    async def _stored(self, turn: str) -> StoredTurn:
-        stored = await self.store.get(turn)
-        if stored is None:
-            raise TurnUnknown(f"There is no turn '{turn}'.")
-        return stored
 
     async def _show(self, decoder: EventDecoder, turn: str, listener: Listener) -> None:
         while lines := await self.store.events(turn, after=decoder.count):
             for line in lines:
                 listener(decoder.decode(line))
+
+
+def _asked_at(asked: float, accepted: Accepted) -> Accepted:
+    """Return what was accepted, with when its claim was asked for."""
+    return accepted if accepted.claim is None else replace(accepted, claim=replace(accepted.claim, asked=asked))
 
 
 def _is_ready(turn: StoredTurn, now: float) -> bool:
@@ -423,9 +420,11 @@ def _is_expired(turn: StoredTurn, now: float) -> bool:
     return turn.status == "running" and (turn.lease_until or 0) <= now
 
 
-def _digest(header: Header) -> str:
-    """Return a hash of what a caller asked for: the same for the same request, whatever id and deadline it got."""
-    return key_of((header.agent, header.graph, header.role, header.session, header.given), {})
+def _digest(header: Header, principal: str | None) -> str:
+    """Return a hash of who asked for what: the same for the same request, whatever id it got."""
+    # A turn without a session of its own gets its id as one.
+    session = None if header.session == header.turn else header.session
+    return key_of((header.agent, header.graph, header.role, session, header.given, principal), {})
 
 
 def _after(count: int, listener: Listener | None) -> Listener | None:

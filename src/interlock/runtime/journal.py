@@ -286,14 +286,14 @@ class Journal:
                 return
             try:
                 await self._store.append(batch)
-            except InterlockError as error:
-                raise self.fail(error) from error
-            except Exception as error:
-                raise self.fail(StoreUnavailable(f"The record cannot be written: {type(error).__name__}.")) from error
-            except BaseException:
-                # The task was cancelled while it waited for the store. Other calls of the turn must not go on without these entries.
+            except BaseException as error:
+                # Whether they are stored is not known. The store recognises them, and nothing may follow without them.
                 self.pending[:0] = batch
-                raise
+                if not isinstance(error, Exception):
+                    raise
+                known = isinstance(error, InterlockError)
+                reason = error if known else StoreUnavailable(f"The record cannot be written: {type(error).__name__}.")
+                raise self.fail(reason) from error
 
     def fail(self, reason: InterlockError) -> JournalFailed:
         """Refuse all further calls; return the exception to raise."""

@@ -145,6 +145,8 @@ class Turn:
             streamed=None if request.partial is None else [],
         )
         self._loaded: Values = {}
+        self.is_saving = False
+        """Whether the session state is being saved, or was. From then on an interruption is held back: what is kept has to be told."""
         self.graph_run = GraphRun(graph, gate, context, request.given)
         self._events: EventEmitter | None = None
         self._run: Run | None = None
@@ -242,9 +244,9 @@ class Turn:
                 raise late from None
             self.graph_run.add_secrets(self._loaded)
             result = self._ended(await compiled.run(given, self.graph_run.run_node, self._loaded))
-            # A save that has started is not interrupted.
             deadline.end()
             if result.status != "error":
+                self.is_saving = True
                 await session.save(result.state, context)
             return result
 

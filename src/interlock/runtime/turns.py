@@ -14,6 +14,7 @@ Journal entries and events are bytes here; stores do not look into them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
@@ -153,6 +154,11 @@ class Claim:
     events: tuple[bytes, ...] = ()
     state: SavedState | None = None
     """The session state that the turn starts from."""
+    asked: float = -math.inf
+    """When the worker asked for it, by the clock of its event loop, which the worker fills in.
+
+    A process that was frozen until the claim came back must not take an old lease for a new one.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

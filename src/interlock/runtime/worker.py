@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from pydantic import TypeAdapter
 
@@ -48,7 +49,7 @@ class Lease:
         self._store = store
         self._lease_s = lease_s
         self._loop = asyncio.get_running_loop()
-        self._confirmed = self._loop.time()
+        self._confirmed = claim.asked
         self._listener = listener
         self.claim = claim
         self.turn: StoredTurn = claim.turn
@@ -59,11 +60,14 @@ class Lease:
         """What the listener raised. It gets no more events after that."""
         self.on_failure: Callable[[], object] | None = None
         """Interrupts the turn."""
+        self.released = asyncio.Event()
+        """Set when this process runs the turn no more under this lease."""
         self._entry_count = len(claim.journal)
-        self._sent: Sequence[Entry] = ()
-        # By the clock of the store, in which the lease began when the turn was claimed.
-        since_start_s = (claim.turn.lease_until or 0) - lease_s - (claim.turn.started or 0)
-        self._started = self._confirmed - max(0.0, since_start_s)
+        self._sent: list[Entry] = []
+        """What was stored by writes whose callers were cancelled. The same entries come again."""
+        self.claimed = (claim.turn.lease_until or 0.0) - lease_s
+        """When the turn was claimed, by the clock of the store."""
+        self._started = self._loop.time() - max(0.0, self.claimed - (claim.turn.started or 0.0))
         self._known_lines = claim.events
         self._standing = standing_lines(claim.events)
         self._line_count = len(claim.events)
@@ -108,6 +112,7 @@ class Lease:
         """Store journal entries, with all events so far. Raises Fenced where the turn was taken over, TurnStopped where it is to end."""
         # The write is not cancelled half way: what is stored and what is counted must agree.
         await asyncio.shield(asyncio.ensure_future(self._write(entries)))
+        self._sent.clear()
 
     async def end(self, end: TurnEnd, entries: Sequence[Entry] = ()) -> None:
         """Store how the turn ended, with its last entries and events. Raises Fenced where it was taken over."""
@@ -138,7 +143,6 @@ class Lease:
         async with self._writing:
             if self.failure is not None and not (end is not None and isinstance(self.failure, TurnStopped)):
                 raise self.failure
-            # Where the task that waited for a write was cancelled, the write went on, and the same entries come again.
             entries = [entry for entry in entries if not any(entry is sent for sent in self._sent)]
             lines = [*self._lines]
             writes = Writes(
@@ -153,7 +157,7 @@ class Lease:
             else:
                 verdict = await self._store.end(self.turn.turn, self.turn.epoch, end, writes)
             if verdict != "lost":
-                self._sent = entries or self._sent
+                self._sent += entries
                 self._entry_count += len(entries)
                 first, self._line_count = self._line_count, self._line_count + len(lines)
                 del self._lines[: len(lines)]
@@ -207,23 +211,43 @@ class Worker:
         self._timer: asyncio.TimerHandle | None = None
         self._renewing: asyncio.Task[None] | None = None
 
-    @contextlib.contextmanager
-    def holding(self, lease: Lease):  # noqa: ANN201 - the decorator's
-        """Renew a lease while its turn runs."""
-        self._leases[lease.turn.turn] = lease
+    @contextlib.asynccontextmanager
+    async def holding(self, lease: Lease) -> AsyncGenerator[None]:
+        """Renew a lease while its turn runs.
+
+        If this process lost the turn and claimed it again, the earlier attempt is ended first: a turn never runs twice in one process.
+        """
+        turn = lease.turn.turn
+        earlier, self._leases[turn] = self._leases.get(turn), lease
         if self._timer is None:
             self._renew_later()
         try:
+            if earlier is not None:
+                earlier.fail(Fenced(f"This process lost turn '{turn}' and has claimed it again."))
+                await earlier.released.wait()
             yield
         finally:
-            self._leases.pop(lease.turn.turn, None)
+            lease.released.set()
+            if self._leases.get(turn) is lease:
+                del self._leases[turn]
             if not self._leases and self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
 
+    @property
+    def may_have_lost(self) -> bool:
+        """Whether a lease of this process may be over."""
+        return any(lease.is_stale for lease in self._leases.values())
+
     def holds(self, turn: str) -> bool:
         """Return whether this process runs a turn."""
         return turn in self._leases
+
+    async def claim(self, fingerprints: Collection[str], *, limit: int = 1, only: Collection[str] = ()) -> list[Claim]:
+        """Claim turns with these contracts."""
+        asked = asyncio.get_running_loop().time()
+        claims = await self.store.claim(self.name, fingerprints=fingerprints, limit=limit, lease_s=self.lease_s, only=only)
+        return [dataclasses.replace(claim, asked=asked) for claim in claims]
 
     async def renew(self) -> None:
         """Extend the leases; interrupt the turns that are lost or wanted to end."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Protocol
 
 import pytest
 
-from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, node, runner
+from interlock import END, Capability, Graph, Interlock, Outcome, Settings, TurnResult, attempts, node
 from interlock import app as app_module
 from interlock.agent import Agent
 from interlock.capabilities import Ids
@@ -212,7 +212,8 @@ def app(monkeypatch: pytest.MonkeyPatch, notebook: Notebook, agents: dict[str, A
         return notebook
 
     monkeypatch.setattr(Providers, "session_state", kept)
-    monkeypatch.setattr(runner, "_SHORTEST_S", 0.001)
+    monkeypatch.setattr(attempts, "_SHORTEST_S", 0.001)
+    monkeypatch.setattr(attempts, "_SAVE_S", 0.2)
 
     def make(engine: EngineName, work: Work | None = None, **settings: Any) -> Interlock:
         return Interlock(Settings(engine=engine, **settings), grants={Hands: work or Work(), Ids: CountingIds()})

@@ -127,7 +127,7 @@ async def test_a_store_that_cannot_renew_leases_does_not_end_the_turns(caplog: p
     store = UnreachableTurns()
     worker = Worker(store, name="w1", lease_s=0.03)
     lease = Lease(store, await claimed(store))
-    with worker.holding(lease):
+    async with worker.holding(lease):
         await asyncio.wait_for(store.is_asked.wait(), 10)
         await asyncio.sleep(0)
     assert lease.failure is None
