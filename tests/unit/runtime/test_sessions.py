@@ -397,6 +397,29 @@ async def test_whenever_a_turn_is_cancelled_what_was_acknowledged_is_kept_and_th
         assert (await running.run(diary, "last", session="s")).state["said"][::2] == (*acknowledged, "last")
 
 
+@pytest.mark.parametrize("moment", ["save", "saved"])
+async def test_a_turn_whose_caller_is_cancelled_while_it_is_saved_ends_as_what_it_is(
+    app: Make, notebook: Notebook, engine: EngineName, moment: str
+):
+    reached, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        reached.set()
+        await may_go_on.wait()
+
+    notebook.slow[moment] = wait
+    running = app(engine)
+    task = asyncio.create_task(running.run(diary, "one", session="s"))
+    await reached.wait()
+    task.cancel()
+    await ticks(5)
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (stored,) = await running.turns.store.find(TurnFilter())
+    assert (stored.status, notebook.said()) == ("success", ("one", "one!"))
+
+
 @pytest.mark.parametrize("moment", ["load", "save", "saved"])
 async def test_a_turn_that_is_cancelled_lets_the_next_one_in(app: Make, notebook: Notebook, engine: EngineName, moment: str):
     reached = asyncio.Event()

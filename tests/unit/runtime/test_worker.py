@@ -66,6 +66,21 @@ async def test_an_event_is_shown_after_it_was_stored():
     assert len(await store.events("t")) == 1
 
 
+async def test_entries_whose_writers_were_cancelled_one_after_the_other_are_stored_once():
+    store = SlowTurns()
+    lease = Lease(store, await claimed(store))
+    entries = [entry(number) for number in (1, 2, 3)]
+    store.may_write.set()
+    for count in (1, 2, 3):
+        store.has_begun.clear()
+        writing = asyncio.create_task(lease.append(entries[:count]))
+        await store.has_begun.wait()
+        if count < 3:
+            writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+    assert [decode_entry(line) for line in await store.journal("t")] == entries
+
+
 async def test_a_turn_that_was_taken_over_stores_and_shows_nothing():
     store, shown = MemoryTurns(), list[Event]()
     lease = Lease(store, await claimed(store, lease_s=-1), listener=shown.append)
