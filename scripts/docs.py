@@ -25,6 +25,7 @@ from interlock.contract.type_hints import format_type
 from interlock.discovery import load_agent
 from interlock.drawing import draw
 from interlock.errors import InterlockError
+from interlock.server.request_errors import RequestError
 from interlock_agents import INTRODUCED
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,7 +112,7 @@ def tree(found: type[InterlockError], parent: str) -> Iterator[tuple[type[Interl
     """Yield the errors that Interlock itself declares, each with its parent."""
     yield found, parent
     for child in found.__subclasses__():
-        if child.__module__.startswith("interlock.errors"):
+        if child.__module__ in {InterlockError.__module__, RequestError.__module__}:
             yield from tree(child, found.__name__)
 
 

@@ -23,17 +23,6 @@
         KeyUnknown               key_unknown
         ServerExposed            server_exposed
         AddressTaken             address_taken
-        RequestError             request_invalid
-          NotAuthenticated         not_authenticated
-          NotAllowed               not_allowed
-          HostRefused              host_refused
-          OriginRefused            origin_refused
-          NotFound                 not_found
-          MethodRefused            method_refused
-          SessionUnknown           session_unknown
-          SessionExists            session_exists
-          TooManyRequests          too_many_requests
-          Overloaded               overloaded
       TurnError                while a turn runs; carries the turn and the node path
         ContractViolation        contract_violation
         BudgetExceeded           budget_exceeded
@@ -74,6 +63,8 @@
           MediaUnsupported         unsupported_media
           MediaMalformed           media_malformed
             MediaBomb                media_bomb
+
+`interlock.server.request_errors` has the requests that the server refuses.
 
 `code` is stable: branch on it, not on the message. `transient` says whether the same call may succeed later.
 """
@@ -223,62 +214,6 @@ class ServerExposed(InputError, code="server_exposed"):
 
 class AddressTaken(InputError, code="address_taken"):
     """Another program listens on that address already, or it is not an address of this machine."""
-
-
-# Errors of requests to the server
-
-
-class RequestError(InputError, code="request_invalid"):
-    """The request cannot be understood."""
-
-    retry_after: int | None = None
-    """After how many seconds the same request may succeed, where that is known."""
-
-
-class NotAuthenticated(RequestError, code="not_authenticated"):
-    """The request has no valid API key, token or session cookie."""
-
-
-class NotAllowed(RequestError, code="not_allowed"):
-    """The caller does not have the role that this needs."""
-
-
-class HostRefused(RequestError, code="host_refused"):
-    """The request names a host that this server does not serve."""
-
-
-class OriginRefused(RequestError, code="origin_refused"):
-    """The request comes from a page of another site."""
-
-
-class NotFound(RequestError, code="not_found"):
-    """There is nothing at this address."""
-
-
-class MethodRefused(RequestError, code="method_refused"):
-    """The address does not have that method."""
-
-
-class SessionUnknown(RequestError, code="session_unknown"):
-    """There is no such session."""
-
-
-class SessionExists(RequestError, code="session_exists"):
-    """There is such a session already."""
-
-
-class TooManyRequests(RequestError, code="too_many_requests", transient=True):
-    """The caller has reached one of its limits."""
-
-    def __init__(self, message: str | None = None, *, retry_after: int = 1) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class Overloaded(RequestError, code="overloaded", transient=True):
-    """The server has as many open turns as it may have, or is about to stop."""
-
-    retry_after = 2
 
 
 # Errors that end a turn

@@ -14,10 +14,10 @@ import jwt
 import pytest
 from pydantic import SecretStr
 
-from interlock.errors import TooManyRequests
 from interlock.runtime.turns import TurnStore
 from interlock.server.boundary import host_of
 from interlock.server.problems import MEDIA_TYPE
+from interlock.server.request_errors import TooManyRequests
 from interlock.server.routing import Access, ServerRoute
 from interlock.server.token_limits import TokenLimits
 from tests.server.serving import Running, serving

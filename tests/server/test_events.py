@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from interlock.errors import RequestError, StoreUnavailable
+from interlock.errors import StoreUnavailable
 from interlock.runtime.event_lines import EventEncoder, timed
 from interlock.runtime.turns import NewTurn, TurnEnd, TurnStore, Writes
 from interlock.server import events
 from interlock.server.events import EventHub, EventPlace, EventStream
+from interlock.server.request_errors import RequestError
 from interlock.stores.turns_memory import MemoryTurns
 from tests.server.serving import frames, serving
 

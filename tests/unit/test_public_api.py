@@ -11,6 +11,7 @@ import interlock
 import interlock_agents
 from interlock import errors
 from interlock.errors import ContractError, InterlockError
+from interlock.server import request_errors
 
 PUBLIC = [
     "END",
@@ -95,7 +96,7 @@ def written_tree() -> dict[str, tuple[str | None, str | None]]:
     """Read the tree in the docstring: each error with its parent and, where one is written, its code."""
     found: dict[str, tuple[str | None, str | None]] = {}
     above: list[tuple[int, str]] = []
-    for line in (errors.__doc__ or "").splitlines():
+    for line in f"{errors.__doc__}{request_errors.__doc__}".splitlines():
         match = LINE.match(line)
         if match is None:
             continue
@@ -103,7 +104,7 @@ def written_tree() -> dict[str, tuple[str | None, str | None]]:
         while above and above[-1][0] >= indent:
             above.pop()
         code = says if re.fullmatch(r"[a-z_]+", says) else None
-        found[name] = (above[-1][1] if above else None, code)
+        found.setdefault(name, (above[-1][1] if above else None, code))
         above.append((indent, name))
     return found
 
@@ -117,7 +118,7 @@ def subclasses(error: type[InterlockError]) -> Iterator[type[InterlockError]]:
 def real_errors() -> dict[str, type[InterlockError]]:
     for name in MODULES:
         importlib.import_module(name)
-    return {error.__name__: error for error in subclasses(InterlockError) if error.__module__.startswith("interlock.errors")}
+    return {error.__name__: error for error in subclasses(InterlockError) if error.__module__ in {errors.__name__, request_errors.__name__}}
 
 
 def test_the_tree_of_errors_is_the_one_that_is_written():

@@ -12,7 +12,7 @@
     guarantees.py  what each agent guarantees, by `interlock verify`
     pages.py     the studio at /, with the files of page/; examples.py has its demo
     metrics.py   /healthz, /readyz, /metrics
-    problems.py  errors as application/problem+json
+    problems.py  errors as application/problem+json; request_errors.py those of requests
 
 A protocol is a module with a function `routes(server)`, and a line in `app.PROTOCOLS`. Its answers are projections of a turn's
 stored events, so no protocol knows another. This package needs the extra `interlock[server]`.

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from interlock.contract.schema import error_summary
-from interlock.errors import InputSchema, InterlockError, NotFound, NothingWaits, Overloaded, TurnUnknown
+from interlock.errors import InputSchema, InterlockError, NothingWaits, TurnUnknown
 from interlock.input import check_session
 from interlock.runtime.events import Event
 from interlock.runtime.turns import ENDED, StoredTurn
@@ -50,6 +50,7 @@ from interlock.server.conversation import (
 )
 from interlock.server.events import EventStream, frame
 from interlock.server.problems import status_of
+from interlock.server.request_errors import NotFound, Overloaded
 from interlock.server.routing import Json, ServerRoute, principal_of, server_of
 from interlock.server.service import rests
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from interlock.agent import Agent
 from interlock.app import Interlock
 from interlock.discovery import AGENTS, load_agent
-from interlock.errors import InterlockError, MethodRefused, NotFound, OriginRefused, RequestError
+from interlock.errors import InterlockError
 from interlock.runtime.observe import LOGGER
 from interlock.runtime.turns import TurnStore
 from interlock.server import a2a, agui, forks, guarantees, langgraph, metrics, openai_api, openapi, pages, responses_api, rest, sessions
@@ -25,6 +25,7 @@ from interlock.server.auth import Authenticator
 from interlock.server.boundary import LOOPBACK, Boundary, host_of, same_origin
 from interlock.server.events import EventHub
 from interlock.server.problems import Problem
+from interlock.server.request_errors import MethodRefused, NotFound, OriginRefused, RequestError
 from interlock.server.routing import ServerRoute
 from interlock.server.service import TurnService
 from interlock.stores.keys import KeyStore, open_keys

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from starlette.requests import HTTPConnection
 
-from interlock.errors import NotAuthenticated, SettingsInvalid
+from interlock.errors import SettingsInvalid
 from interlock.extras import require
+from interlock.server.request_errors import NotAuthenticated
 from interlock.settings import Settings
 from interlock.stores.keys import ApiKey, KeyStore, hash_of
 

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-from interlock.errors import HostRefused, InterlockError, Internal, OriginRefused
+from interlock.errors import InterlockError, Internal
 from interlock.server.problems import Problem
+from interlock.server.request_errors import HostRefused, OriginRefused
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -16,10 +16,11 @@ from pydantic_core import from_json, to_json
 from interlock.agent import Agent
 from interlock.capabilities import Question
 from interlock.dispatch.embedded import result_of
-from interlock.errors import InterlockError, KeyReused, Overloaded, TurnError, create_error
+from interlock.errors import InterlockError, KeyReused, TurnError, create_error
 from interlock.runtime.event_lines import RETOLD
 from interlock.runtime.events import Event
 from interlock.runtime.turns import ENDED, Page, StoredTurn
+from interlock.server.request_errors import Overloaded
 from interlock.server.service import rests
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from weakref import WeakValueDictionary
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from interlock.errors import InterlockError, RequestError
+from interlock.errors import InterlockError
 from interlock.runtime.event_lines import EventDecoder
 from interlock.runtime.events import Event
 from interlock.runtime.observe import LOGGER
 from interlock.runtime.turns import ENDED, Page, StoredTurn, TurnFilter, TurnStatus, TurnStore
+from interlock.server.request_errors import RequestError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import NotAllowed
 from interlock.server.auth import OPERATOR
 from interlock.server.projections import turn_shape
+from interlock.server.request_errors import NotAllowed
 from interlock.server.routing import Json, Operation, ServerRoute, principal_of, read_body, server_of
 from interlock.server.shapes import TurnShape
 

@@ -38,11 +38,12 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import InputSchema, InterlockError, RequestError, TurnUnknown
+from interlock.errors import InputSchema, InterlockError, TurnUnknown
 from interlock.runtime.turns import StoredTurn
 from interlock.server.conversation import Ended, Message, follow_reply, last_reply, questions_of, say
 from interlock.server.mcp_tools import OUTPUT_SCHEMA, AgentTool, agent_tools
 from interlock.server.problems import Problem, problem_of
+from interlock.server.request_errors import RequestError
 from interlock.server.routing import Json, ServerRoute, principal_of, server_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from interlock.errors import InterlockError, Overloaded
+from interlock.errors import InterlockError
 from interlock.runtime.event_lines import is_retold
 from interlock.runtime.turns import Claim, TurnEnd, TurnStore, Verdict, Writes
+from interlock.server.request_errors import Overloaded
 from interlock.server.routing import Access, Json, Operation, ServerRoute, server_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from interlock.errors import InputError, InputSchema, InterlockError, MediaMalformed, MediaUnsupported, RequestError, TurnStopped
+from interlock.errors import InputError, InputSchema, InterlockError, MediaMalformed, MediaUnsupported, TurnStopped
 from interlock.input import check_session
 from interlock.server.problems import Problem, problem_of
+from interlock.server.request_errors import RequestError
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import NotFound
+from interlock.server.request_errors import NotFound
 from interlock.server.routing import Access, ServerRoute
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import InputSchema, NotFound, RequestError, TurnUnknown
+from interlock.errors import InputSchema, TurnUnknown
 from interlock.runtime.turns import Page, StoredTurn
 from interlock.server.conversation import Ended, Message, find_reply, follow_reply, last_reply, reply_of, say, was_said
 from interlock.server.events import EventStream, frame
@@ -31,6 +31,7 @@ from interlock.server.openai_shapes import (
     read_session,
     split_model,
 )
+from interlock.server.request_errors import NotFound, RequestError
 from interlock.server.routing import Json, ServerRoute, principal_of, read_body, read_number, server_of
 
 if TYPE_CHECKING:

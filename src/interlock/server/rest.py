@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import RequestError
 from interlock.runtime.turns import OPEN, Page, StoredTurn, TurnFilter, TurnStatus
 from interlock.server import shapes
 from interlock.server.events import EventPlace, EventStream, frame
 from interlock.server.projections import agent_shape, session_summary, turn_shape, worker_shape
+from interlock.server.request_errors import RequestError
 from interlock.server.routing import (
     Access,
     Json,

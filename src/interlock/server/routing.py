@@ -16,9 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from interlock.contract.schema import error_summary
-from interlock.errors import InputTooLarge, InterlockError, NotAllowed, RequestError, TooManyRequests
+from interlock.errors import InputTooLarge, InterlockError
 from interlock.server.auth import OPERATOR, Principal
 from interlock.server.problems import Problem
+from interlock.server.request_errors import NotAllowed, RequestError, TooManyRequests
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive

@@ -11,11 +11,12 @@ from typing import Any
 from interlock.agent import Agent
 from interlock.app import Interlock
 from interlock.discovery import entry_of
-from interlock.errors import AgentUnknown, InputSchema, Overloaded, RoleUnknown, SessionUnknown, TooManyRequests, TurnUnknown
+from interlock.errors import AgentUnknown, InputSchema, RoleUnknown, TurnUnknown
 from interlock.input import check_id, check_session, check_text
 from interlock.runtime.turns import ENDED, Load, Page, Policy, StoredTurn, TurnFilter, TurnStatus
 from interlock.server.auth import Principal
 from interlock.server.events import EventHub
+from interlock.server.request_errors import Overloaded, SessionUnknown, TooManyRequests
 from interlock.server.routing import RateLimit
 from interlock.server.token_limits import TokenLimits
 

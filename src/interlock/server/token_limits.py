@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pydantic_core import from_json
 
-from interlock.errors import TooManyRequests
 from interlock.runtime.turns import ENDED, Page, StoredTurn, TurnFilter, TurnStore
+from interlock.server.request_errors import TooManyRequests
 
 __all__ = ["TokenLimits"]
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import NotFound
 from interlock.server.langgraph import assistants
 from interlock.server.langgraph.runs import RunRoutes
 from interlock.server.langgraph.sessions import Sessions
 from interlock.server.langgraph.states import StateRoutes
 from interlock.server.langgraph.thread_streams import ThreadStreamRoutes
 from interlock.server.langgraph.threads import ThreadRoutes
+from interlock.server.request_errors import NotFound
 from interlock.server.routing import Access, Json, ServerRoute
 
 if TYPE_CHECKING:

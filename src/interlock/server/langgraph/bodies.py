@@ -7,9 +7,10 @@ from typing import Any, Literal, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from interlock.errors import InputEncoding, InputSchema, RequestError
+from interlock.errors import InputEncoding, InputSchema
 from interlock.input import check_characters, check_size
 from interlock.runtime.turns import Policy
+from interlock.server.request_errors import RequestError
 from interlock.server.routing import read_body
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from interlock.dispatch.embedded import result_of
-from interlock.errors import AgentUnknown, InputSchema, SessionExists, SessionUnknown, TurnUnknown
+from interlock.errors import AgentUnknown, InputSchema, TurnUnknown
 from interlock.input import check_session
 from interlock.runtime.turns import OPEN, Page, StoredTurn
 from interlock.server.auth import Principal
@@ -17,6 +17,7 @@ from interlock.server.langgraph.assistants import Assistant, find_assistant
 from interlock.server.langgraph.messages import conversation, user_message
 from interlock.server.langgraph.stream import Subject, interrupts_of
 from interlock.server.projections import time_text
+from interlock.server.request_errors import SessionExists, SessionUnknown
 from interlock.server.service import rests
 from interlock.stores.threads import Thread, ThreadStore, open_threads, touched
 from interlock.system import SystemIds

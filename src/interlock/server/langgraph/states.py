@@ -8,13 +8,14 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import InputSchema, NotFound
+from interlock.errors import InputSchema
 from interlock.runtime.turns import StoredTurn
 from interlock.server.auth import Principal
 from interlock.server.langgraph.bodies import CheckpointBody, HistoryBody, read_shape
 from interlock.server.langgraph.sessions import Sessions, ThreadView
 from interlock.server.langgraph.stream import Projector, Snapshot, Subject
 from interlock.server.projections import time_text
+from interlock.server.request_errors import NotFound
 from interlock.server.routing import Json, principal_of, read_number
 from interlock.stores.threads import Thread, contains
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from interlock.agent import Agent
 from interlock.dispatch.embedded import result_of
-from interlock.errors import InputSchema, InterlockError, NothingWaits, SessionUnknown
+from interlock.errors import InputSchema, InterlockError, NothingWaits
 from interlock.input import check_session
 from interlock.runtime.turns import OPEN, Page, StoredTurn, TurnFilter
 from interlock.server.auth import Principal
@@ -19,6 +19,7 @@ from interlock.server.langgraph.messages import parse_messages
 from interlock.server.langgraph.sessions import Sessions, new_id
 from interlock.server.langgraph.states import head_of
 from interlock.server.langgraph.stream import LAST_PART, FrameId
+from interlock.server.request_errors import SessionUnknown
 from interlock.stores.threads import Thread
 
 __all__ = ["NewRun", "create_run"]

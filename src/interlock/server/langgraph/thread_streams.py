@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from interlock.contract.schema import error_summary
 from interlock.dispatch.results import result_of
-from interlock.errors import InputSchema, InterlockError, NotAllowed, NothingWaits, Overloaded, SessionUnknown, StoreError, TooManyRequests
+from interlock.errors import InputSchema, InterlockError, NothingWaits, StoreError
 from interlock.runtime.turns import ENDED, OPEN, StoredTurn
 from interlock.server.auth import Principal
 from interlock.server.events import HEARTBEAT_S, EventPlace, EventStream, frame
@@ -25,6 +25,7 @@ from interlock.server.langgraph.sessions import Sessions, ThreadView
 from interlock.server.langgraph.stream import Projector
 from interlock.server.langgraph.submission import create_run
 from interlock.server.problems import problem_of
+from interlock.server.request_errors import NotAllowed, Overloaded, SessionUnknown, TooManyRequests
 from interlock.server.routing import Json, principal_of
 from interlock.stores.threads import Thread
 
