@@ -20,11 +20,11 @@ from interlock.runtime.worker import Lease
 __all__ = ["run_attempt", "seconds_left", "wait_until_done"]
 
 _SAVE_S = 5.0
-"""How long a save may still take when its turn is interrupted: what is kept should be told."""
+"""How long a save may still take when its turn is interrupted: its result should say what it has saved."""
 
 
 def seconds_left(header: Header, lease: Lease) -> float | None:
-    """Return what is left of the time of a stored turn. It begins when a worker first claims the turn, and anew with a person's answer."""
+    """Return what is left of the time of a stored turn. It begins when a worker first claims the turn, and again with a person's answer."""
     seconds = header.limits.max_turn_seconds
     if seconds is None:
         return None

@@ -16,15 +16,15 @@ import itertools
 from asyncio import events as asyncio_events
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+from interlock.attempts import run_attempt
 from interlock.dispatch.embedded import EmbeddedDispatcher
-from interlock.errors import InterlockError, Internal, StoreUnavailable, TurnStopped, TurnWaiting
+from interlock.errors import InterlockError, Internal, StoreUnavailable, TurnWaiting
 from interlock.runtime.journal import Entry
-from interlock.runtime.turns import ENDED, OPEN, Claim, NewTurn, StoredTurn, TurnEnd
+from interlock.runtime.turns import ENDED, OPEN, Claim, NewTurn, StoredTurn
 from interlock.runtime.worker import Lease, decode_entry, encode_entry
 from interlock.stores.turns_memory import MemoryTurns
 
@@ -190,40 +190,48 @@ class RemoteStore:
         return call
 
 
-class ScriptedRunner:
-    """Runs a turn of so many effects: each is made, then its entry is stored, unless an earlier attempt has stored it."""
+class ScriptedJournal:
+    """What an attempt asks of a journal."""
 
-    def __init__(self, world: Simulation) -> None:
-        self._world = world
+    is_suspended = False
 
-    def fingerprint(self, agent: object, graph: object) -> str:
-        del agent, graph
-        return _FINGERPRINT
+    def __init__(self) -> None:
+        self.failure: InterlockError | None = None
+        self.is_left_open = False
+        self.pending: list[Entry] = []
 
-    async def execute(self, agent: object, lease: Lease, *, gives_back: bool = False) -> Any:
-        """Run a turn as Runner does: one that is cancelled here is given back, one whose lease has failed is left."""
-        del agent, gives_back
-        running = asyncio.ensure_future(self._effects(lease))
-        lease.on_failure = running.cancel
-        is_asking = lease.turn.turn in self._world.asking and not any(entry.sequence == _ANSWER for entry in lease.entries)
-        end = TurnEnd(status="waiting" if is_asking else "success", result=b"{}")
+    def take_pending(self) -> list[Entry]:
+        pending, self.pending = self.pending, []
+        return pending
+
+    async def commit(self) -> None:
+        pass
+
+
+class ScriptedTurn:
+    """A turn of so many effects: each is made, then its entry is stored, unless an earlier attempt has stored it."""
+
+    is_saving = False
+
+    def __init__(self, world: Simulation, lease: Lease, journal: ScriptedJournal) -> None:
+        self._world, self._lease, self._journal = world, lease, journal
+        journal.is_suspended = lease.turn.turn in world.asking and not any(entry.sequence == _ANSWER for entry in lease.entries)
+
+    async def run(self, compiled: object) -> Any:
+        del compiled
         try:
-            await running
-        except asyncio.CancelledError:
-            if lease.failure is None:
-                with suppress(InterlockError):
-                    await lease.give_back()
-                raise
-            if not isinstance(lease.failure, TurnStopped):
-                raise lease.failure from None
-            end = TurnEnd(status="cancelled", result=b"{}", code="cancelled")
-        except TurnStopped:
-            end = TurnEnd(status="cancelled", result=b"{}", code="cancelled")
-        await lease.end(end)
-        self._world.finished(lease, end)
+            await self._effects()
+        except StoreUnavailable:
+            self._journal.is_left_open = True
+        except InterlockError as error:
+            self._journal.failure = error
+        return _result("waiting" if self._journal.is_suspended else "success")
 
-    async def _effects(self, lease: Lease) -> None:
-        world, turn = self._world, lease.turn.turn
+    def cancelled(self) -> Any:
+        return _result("cancelled")
+
+    async def _effects(self) -> None:
+        world, lease, turn = self._world, self._lease, self._lease.turn.turn
         done = {entry.sequence for entry in lease.entries}
         for number in range(1, world.effects + 1):
             lease.on_event(_event(turn, number))
@@ -234,7 +242,39 @@ class ScriptedRunner:
             entry = Entry(turn=turn, sequence=number, node="n", capability="C", method="m", key=str(number), result=lease.turn.epoch)
             if world.random.random() < 0.2:
                 await _impatient(lease, entry)
+            self._journal.pending = [entry]
             await lease.append([entry])
+            self._journal.pending = []
+
+
+class ScriptedRunner:
+    """Runs scripted turns as Runner runs real ones: by the same attempts."""
+
+    def __init__(self, world: Simulation) -> None:
+        self._world = world
+
+    def fingerprint(self, agent: object, graph: object) -> str:
+        del agent, graph
+        return _FINGERPRINT
+
+    def following(self, agent: object, turn: object, result: object) -> None:
+        """Let no turn follow another one."""
+        del agent, turn, result
+
+    async def execute(self, agent: object, lease: Lease, *, gives_back: bool = False, before_end: Any = None) -> Any:
+        del agent
+        journal = ScriptedJournal()
+        turn = ScriptedTurn(self._world, lease, journal)
+        result = await run_attempt(
+            lease, cast("Any", journal), cast("Any", turn), cast("Any", None), gives_back=gives_back, before_end=before_end
+        )
+        if not journal.is_left_open:
+            self._world.finished(lease, result.status)
+        return result
+
+
+def _result(status: str) -> Any:
+    return SimpleNamespace(status=status, error=None, to_json=dict)
 
 
 async def _impatient(lease: Lease, entry: Entry) -> None:
@@ -346,11 +386,11 @@ class Simulation:
         if any(cast("int", entry.result) <= epoch for entry in stored):
             raise self.violation(f"effect {number} of {turn} was repeated although it was stored")
 
-    def finished(self, lease: Lease, end: TurnEnd) -> None:
+    def finished(self, lease: Lease, status: str) -> None:
         """A worker was told that the turn has ended."""
         stored = self.store._rows[lease.turn.turn].turn
-        if stored.status not in ENDED and end.status != "waiting":
-            raise self.violation(f"{stored.turn} was acknowledged as {end.status} and is {stored.status}")
+        if stored.status not in ENDED and status != "waiting":
+            raise self.violation(f"{stored.turn} was acknowledged as {status} and is {stored.status}")
 
     def violation(self, what: str) -> Violation:
         """Return a violation to be raised. Where a task of a process raises it, nobody waits for the task, so `_check` raises it again."""

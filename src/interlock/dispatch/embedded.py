@@ -244,7 +244,7 @@ class EmbeddedDispatcher(TurnReader):
             for task in (watching, keeping, *running):
                 task.cancel()
             await asyncio.gather(watching, keeping, *running, return_exceptions=True)
-            # A claim that was under way is not cut off: nobody would run what it has claimed.
+            # A claim that was under way is not cut off: no worker would run what it has claimed.
             for claim in [] if claiming is None else await claiming:
                 with suppress(InterlockError):
                     await self.store.give_back(claim.turn.turn, claim.turn.epoch)
@@ -281,7 +281,7 @@ class EmbeddedDispatcher(TurnReader):
     async def _claim_safely(self, serves: Mapping[str, Agent], limit: int) -> list[Claim]:
         try:
             if self.worker.may_have_lost:
-                # The leases that nobody has claimed meanwhile are extended, or this process would claim its own turns.
+                # The leases that no other worker has claimed meanwhile are extended, or this process would claim its own turns.
                 await self.worker.renew()
             return await self.worker.claim(serves.keys(), limit=limit)
         except InterlockError as error:

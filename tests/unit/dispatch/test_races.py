@@ -188,7 +188,7 @@ async def test_a_key_of_one_caller_does_not_give_another_one_its_turn(app: Inter
         await app.submit(agent, "a", session="s", key="k", principal="bob")
 
 
-async def test_a_repeated_call_without_a_session_is_recognised_whatever_id_it_got(app: Interlock):
+async def test_a_repeated_call_without_a_session_is_recognised_under_another_id(app: Interlock):
     first = await app.submit(agent, "a", key="k")
     assert await app.submit(agent, "a", key="k") == first
     assert len(await app.turns.store.find(TurnFilter())) == 1
@@ -212,7 +212,7 @@ def lease_of(*, created: float, started: float, claimed: float, answered: float 
     return Lease(MemoryTurns(), Claim(turn=turn), lease_s=3.0)
 
 
-async def test_the_time_of_a_turn_begins_when_a_worker_takes_it_and_anew_with_an_answer(app: Interlock):
+async def test_the_time_of_a_turn_begins_when_a_worker_takes_it_and_again_with_an_answer(app: Interlock):
     await app.submit(agent, "a", session="s", turn="t")
     header: Header = read_header((await stored(app)).header)
     limited = replace(header, limits=replace(header.limits, max_turn_seconds=60.0))
