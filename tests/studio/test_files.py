@@ -56,9 +56,42 @@ async def test_every_file_is_served_with_its_type_and_the_policy(running: Runnin
         assert response.headers["x-content-type-options"] == "nosniff"
         kept = await client.get(f"/page/{file.name}", headers={"if-none-match": response.headers["etag"]})
         assert (kept.status_code, kept.content) == (304, b"")
+        assert kept.headers["vary"] == response.headers["vary"] == "Accept-Encoding"
     index = await client.get("/")
     assert index.headers["content-type"] == "text/html; charset=utf-8"
     assert index.content == (FOLDER / "index.html").read_bytes()
+
+
+async def test_each_encoding_of_a_file_has_its_own_etag(running: Running):
+    client = running.client()
+    plain = await client.get("/page/style.css", headers={"accept-encoding": "identity"})
+    compressed = await client.get("/page/style.css", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert compressed.content == plain.content
+    assert int(compressed.headers["content-length"]) * 3 < int(plain.headers["content-length"])
+    assert compressed.headers["etag"] != plain.headers["etag"]
+    # A cache that has one encoding must not be told that it has the other.
+    asked = {"if-none-match": compressed.headers["etag"], "accept-encoding": "identity"}
+    assert (await client.get("/page/style.css", headers=asked)).status_code == 200
+    known = {"if-none-match": f'"other", W/{compressed.headers["etag"]}', "accept-encoding": "gzip"}
+    kept = await client.get("/page/style.css", headers=known)
+    assert (kept.status_code, kept.headers["etag"]) == (304, compressed.headers["etag"])
+    assert "content-encoding" not in kept.headers
+
+
+async def test_json_is_compressed_and_an_event_stream_is_not(running: Running):
+    client = running.client()
+    agent = await client.get("/api/agents/sam")
+    assert (agent.headers["content-encoding"], agent.headers["vary"]) == ("gzip", "Accept-Encoding")
+    whole = await client.get("/api/agents/sam", headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in whole.headers
+    assert whole.json() == agent.json()
+    turn = (await client.post("/api/turns", params={"wait": 30}, json={"agent": "sam", "input": "hello"})).json()
+    async with client.stream("GET", f"/api/turns/{turn['turn']}/events", headers={"accept": "text/event-stream"}) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        assert "content-encoding" not in stream.headers
+        assert (await anext(stream.aiter_lines())).startswith(": open")
 
 
 async def test_nothing_but_the_files_is_served(running: Running):

@@ -6,19 +6,26 @@ import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from playwright.async_api import expect
+import pytest
+from playwright.async_api import Page, expect
 
 from interlock import END, Agent, Graph, Outcome, Reply, Untrusted, node
+from interlock.discovery import load_agent
+from interlock.server.examples import run_demo
 from tests.studio.browser import studio
 
 NODES, ROUNDS = 200, 5
 # The bars are 50 ms on an idle machine; a machine that runs other tests gets more.
 MEDIAN_MS = 250
 LONGEST_MS = 500
+PAINT_MS = 600
+TRIES = 5
+MOST_BYTES = 150_000
 
 
 @dataclass
@@ -139,15 +146,69 @@ async def test_a_thousand_steps_of_two_hundred_nodes_stay_smooth(tmp_path: Path)
         assert max(long, default=0) <= LONGEST_MS
 
 
-async def test_the_page_is_small_and_soon_painted(tmp_path: Path):
+async def test_the_page_is_soon_painted(tmp_path: Path):
     async with studio(tmp_path) as page:
-        await page.open("#/studio/sam")
-        await expect(page.page.locator("svg.graph")).to_be_visible()
-        paint = await page.page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        sizes = await page.page.evaluate("() => performance.getEntriesByType('resource').map((one) => one.transferSize)")
-        report("page", paint_ms=paint, transferred=sum(sizes))
-        assert sum(sizes) <= 150_000
-        assert paint <= 3_000
+        paints: list[float] = []
+        for _ in range(TRIES):
+            await page.open("#/studio/sam")
+            await expect(page.page.locator("svg.graph")).to_be_visible()
+            paints.append(await page.page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+            await page.page.goto("about:blank")
+        report("first paint, ms", median=statistics.median(paints), worst=max(paints))
+        assert statistics.median(paints) <= PAINT_MS
+
+
+@pytest.mark.parametrize(("agent", "turns"), [("analyst", 3), ("desk", 3), ("puntini", 8)])
+async def test_little_is_transferred_for_a_demo_session(agent: str, turns: int, tmp_path: Path):
+    async with studio(tmp_path, agents=[load_agent(agent)]) as page:
+        await run_demo(page.running.server)
+        transfer = await Transfer.count(page.page)
+        await page.open(f"#/studio/{agent}/demo-1")
+        await expect(page.page.locator(".log .turn")).to_have_count(turns)
+        await expect(page.page.locator(".log .turn .tools-used").last).to_be_visible()
+        await expect(page.page.locator(".step .took").last).to_be_visible()
+        await page.page.wait_for_load_state("networkidle")
+        report(f"transferred for a session of {agent}", all=transfer.bytes(), page=transfer.bytes("/page/"), requests=len(transfer.sizes))
+        assert {"/", "/page/app.js", "/page/style.css", f"/api/sessions/{agent}/demo-1/events"} <= transfer.paths()
+        assert transfer.bytes() <= MOST_BYTES
+
+
+@dataclass
+class Transfer:
+    """Counts all bytes that a page receives, with headers, also those of streams that stay open."""
+
+    urls: dict[str, str] = field(default_factory=dict[str, str])
+    sizes: dict[str, float] = field(default_factory=dict[str, float])
+
+    @classmethod
+    async def count(cls, page: Page) -> Transfer:
+        """Count from now on."""
+        found = cls()
+        session = await page.context.new_cdp_session(page)
+        session.on("Network.responseReceived", found._begin)
+        session.on("Network.dataReceived", found._continue)
+        session.on("Network.loadingFinished", found._end)
+        await session.send("Network.enable")
+        return found
+
+    def _begin(self, event: dict[str, Any]) -> None:
+        self.urls[event["requestId"]] = event["response"]["url"]
+        self.sizes[event["requestId"]] = event["response"]["encodedDataLength"]
+
+    def _continue(self, event: dict[str, Any]) -> None:
+        self.sizes[event["requestId"]] += event["encodedDataLength"]
+
+    def _end(self, event: dict[str, Any]) -> None:
+        # The sum of what came, as Chromium knows it at the end.
+        self.sizes[event["requestId"]] = event["encodedDataLength"]
+
+    def bytes(self, within: str = "/") -> float:
+        """Return how much came from paths below `within`."""
+        return sum(size for request, size in self.sizes.items() if urlsplit(self.urls[request]).path.startswith(within))
+
+    def paths(self) -> set[str]:
+        """Return what was asked for."""
+        return {urlsplit(url).path for url in self.urls.values()}
 
 
 def report(name: str, **figures: Any) -> None:

@@ -133,6 +133,21 @@ async def test_a_tool_in_the_conversation_leads_to_the_step_that_called_it(tmp_p
         await expect(panel(page).get_by_role("heading", name="tool_executor")).to_be_visible()
 
 
+async def test_a_past_turn_is_loaded_when_it_comes_near_the_screen(page: Studio):
+    turns = [(await page.submit("sam", f"message {number}\n" + "more\n" * 12, session="long"))["turn"] for number in range(12)]
+    asked: set[str] = set()
+    page.page.on("request", lambda request: asked.update(turn for turn in turns if f"/turns/{turn}" in request.url))
+    await page.open("#/studio/sam/long")
+    log = page.page.locator(".log .turn")
+    await expect(log.last.locator(".given")).to_contain_text("message 11")
+    await page.page.wait_for_load_state("networkidle")
+    assert turns[-1] in asked
+    assert turns[0] not in asked
+    await log.first.scroll_into_view_if_needed()
+    await expect(log.first.locator(".given")).to_contain_text("message 0")
+    assert turns[0] in asked
+
+
 async def test_secrets_are_redacted_in_calls_and_states(tmp_path: Path):
     async with studio(tmp_path, agents=[load_agent("gateway")]) as page:
         await page.open("#/studio/gateway")

@@ -11,6 +11,7 @@ from typing import cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
@@ -157,6 +158,8 @@ def create_app(
     )
     app.state.server = server
     app.router.redirect_slashes = False
+    # It leaves event streams alone, and what is compressed already.
+    app.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)
     app.add_middleware(Boundary, server=server)
     return app
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -34,15 +36,47 @@ POLICY = (
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 
-def _read() -> dict[str, tuple[bytes, str, str]]:
-    """Return the content, the media type and the version of each file."""
-    found: dict[str, tuple[bytes, str, str]] = {}
+@dataclass(frozen=True)
+class _Encoded:
+    """The content of a file in one encoding. Each has an ETag of its own, because their bytes differ."""
+
+    content: bytes
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _File:
+    media_type: str
+    plain: _Encoded
+    compressed: _Encoded
+
+
+def _read() -> dict[str, _File]:
+    """Return the files of the page, which are compressed once."""
+    found: dict[str, _File] = {}
     for file in files("interlock.server").joinpath("page").iterdir():
         kind = _TYPES.get(file.name.rpartition(".")[2])
         if kind is not None:
             content = file.read_bytes()
-            found[file.name] = (content, kind, f'"{hashlib.sha256(content).hexdigest()[:20]}"')
+            version = hashlib.sha256(content).hexdigest()[:20]
+            compressed = gzip.compress(content, mtime=0)
+            found[file.name] = _File(kind, _encoded(content, version), _encoded(compressed, f"{version}-gzip", encoding="gzip"))
     return found
+
+
+def _encoded(content: bytes, version: str, encoding: str | None = None) -> _Encoded:
+    headers = {"etag": f'"{version}"', "cache-control": "no-cache", "vary": "Accept-Encoding", "content-security-policy": POLICY}
+    return _Encoded(content, headers if encoding is None else {**headers, "content-encoding": encoding})
+
+
+def _response(request: Request, file: _File) -> Response:
+    """Return a file in the encoding that the client accepts, or 304 where the client has that already."""
+    chosen = file.compressed if "gzip" in request.headers.get("accept-encoding", "") else file.plain
+    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if chosen.headers["etag"] in known:
+        headers = {name: value for name, value in chosen.headers.items() if name != "content-encoding"}
+        return Response(status_code=304, headers=headers)
+    return Response(chosen.content, media_type=file.media_type, headers=chosen.headers)
 
 
 def routes(_: Server) -> list[ServerRoute]:
@@ -52,11 +86,7 @@ def routes(_: Server) -> list[ServerRoute]:
     def respond(request: Request, name: str) -> Response:
         if name not in page:
             raise NotFound
-        content, kind, version = page[name]
-        headers = {"etag": version, "cache-control": "no-cache", "content-security-policy": POLICY}
-        if request.headers.get("if-none-match") == version:
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type=kind, headers=headers)
+        return _response(request, page[name])
 
     async def index(request: Request) -> Response:
         return respond(request, "index.html")

@@ -4,7 +4,7 @@ import { endOf, fill, h, newId } from "./dom.js";
 import { formOf } from "./form.js";
 import { render } from "./markdown.js";
 import { answer, cancel, showOrigin, submit } from "./actions.js";
-import { attempt, changed, isLive, showStep, shownTurn, showTurn, state } from "./store.js";
+import { attempt, changed, isLive, loadConversation, showStep, shownTurn, showTurn, state } from "./store.js";
 import { givenText, textOf } from "./turn.js";
 import { durationOf, secondsOf, statusPill } from "./words.js";
 
@@ -40,17 +40,23 @@ export function makeChat() {
   }
 
   const shown = new Map(), end = endOf(log, 60);
+  // Of past turns, only those that are near the screen are loaded.
+  const near = new IntersectionObserver((entries) => {
+    const came = new Set(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target));
+    for (const turn of state.turns.filter((one) => came.has(shown.get(one.position)?.element)).reverse()) attempt(() => loadConversation(turn));
+  }, { root: log, rootMargin: "300px 0px" });
   let session = "";
   function paint() {
     const key = `${state.agent?.agent}|${state.session}`;
     if (key !== session) {
       session = key;
+      near.disconnect();
       shown.clear();
       fill(log);
     }
     if (!state.turns.length) paintStart(log);
     else log.querySelector(".start")?.remove();
-    state.turns.forEach((turn, n) => paintTurn(log, shown, turn, n));
+    state.turns.forEach((turn, n) => paintTurn(log, shown, turn, n, near));
     if (isLive()) end.keep();
     const last = state.turns.at(-1), waits = waitingTurn();
     const isBusy = last && ["queued", "ready", "running"].includes(last.status);
@@ -81,12 +87,15 @@ function paintStart(log) {
     examples.map(({ text, shows }) => h("button", { class: "example", on: { click: () => attempt(() => submit(text)) } }, text, h("span", { class: "muted" }, shows)))] : null));
 }
 
-function paintTurn(log, shown, turn, n) {
+function paintTurn(log, shown, turn, n, near) {
   let view = shown.get(turn.position);
   if (!view) {
     view = { version: "", element: h("article", { class: "turn", "aria-label": `Turn ${turn.position}` }) };
     shown.set(turn.position, view);
     log.insertBefore(view.element, log.querySelectorAll(":scope > .turn")[n] ?? null);
+    // In the next frame, when the end of the conversation has been scrolled to.
+    const { element } = view;
+    requestAnimationFrame(() => near.observe(element));
   }
   view.element.classList.toggle("shown", shownTurn() === turn && !isLive());
   const version = `${turn.version}|${turn.status}`;

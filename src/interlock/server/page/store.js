@@ -117,21 +117,20 @@ export async function openSession(agent, session) {
   const listed = await get(path`/api/sessions/${agent}/${session}/turns` + `?limit=${TURNS_SHOWN}`);
   if (state.session !== session) return;
   // What they have done before comes at once, so its times say nothing.
-  state.turns = listed.turns.reverse().map((shape) => ({ ...newTurn(shape), isTimed: false }));
+  state.turns = listed.turns.reverse().map((shape) => ({ ...newTurn(shape), isTimed: false, isListed: true }));
   changed();
   const open = state.turns.find((turn) => ["queued", "ready", "running", "waiting"].includes(turn.status));
   followFrom(agent, session, open ? open.position : (state.turns.at(-1)?.position ?? 0) + 1);
-  // The newest turns first: they are on the screen.
-  for (const turn of [...state.turns].reverse()) {
-    if (state.session !== session) return;
-    if (!turn.shape.input) update(turn, await get(path`/api/turns/${turn.id}`));
-    changed();
-  }
-  // Then what they used, for the conversation. The events of a long turn are loaded when it is shown.
-  for (const turn of [...state.turns].reverse()) {
-    if (state.session !== session) return;
-    if (ENDED.includes(turn.status) && (turn.shape.path ?? []).length <= STEPS_LOADED) await loadTurn(turn);
-  }
+}
+
+/** Load what the conversation shows of a turn and lists leave out: its input, and the tools that it used. The events of a long turn are
+ * loaded when the turn is shown. */
+export async function loadConversation(turn) {
+  if (!turn.isListed) return;
+  turn.isListed = false;
+  update(turn, await get(path`/api/turns/${turn.id}`));
+  changed();
+  if (ENDED.includes(turn.status) && (turn.shape.path ?? []).length <= STEPS_LOADED) await loadTurn(turn);
 }
 
 /** Follow a session from the events of a turn on. */

@@ -4,7 +4,7 @@
 export function newTurn(shape) {
   return {
     id: shape.turn, position: shape.position, shape, status: shape.status, given: shape.input ?? null,
-    steps: [], runs: new Map(), scopes: new Map(), said: new Map(), events: 0, version: 1, isLoaded: false, isTimed: true, timedAs: null,
+    steps: [], runs: new Map(), scopes: new Map(), said: new Map(), events: 0, version: 1, isListed: false, isLoaded: false, isTimed: true, timedAs: null,
   };
 }
 
