@@ -276,6 +276,44 @@ def test_an_empty_environment_is_enough(script: str, tmp_path: Path):
 HEEDS_CTRL_C = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 
 
+# A `sitecustomize` that presses Ctrl-C when a function is called, or when the body of a module runs.
+PRESSES_CTRL_C = """
+import os, signal, sys
+
+def look(frame, event, _):
+    if event == "call" and f"{frame.f_globals.get('__name__')}:{frame.f_code.co_name}" == os.environ["AT"]:
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.setprofile(look)
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "arguments"),
+    [
+        ("interlock:<module>", ["run", "sam", "hello"]),
+        ("typer.main:get_command", ["run", "sam", "hello"]),
+        ("interlock.server.process:<module>", ["serve", "--port", "0"]),
+        ("interlock.server.app:create_app", ["serve", "--port", "0"]),
+    ],
+)
+def test_ctrl_c_before_a_command_begins_ends_without_a_traceback(
+    script: str, environment: dict[str, str], tmp_path: Path, at: str, arguments: list[str]
+):
+    (tmp_path / "sitecustomize.py").write_text(PRESSES_CTRL_C)
+    ran = subprocess.run(
+        [sys.executable, "-c", HEEDS_CTRL_C, script, *arguments],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(tmp_path), "AT": at},
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize("arguments", [["hello", "--events", "--record", "turn.jsonl"], []], ids=["in a turn", "while reading"])
 def test_ctrl_c_ends_without_a_traceback(script: str, environment: dict[str, str], tmp_path: Path, arguments: list[str]):
     (tmp_path / "waiting.py").write_text(STUCK)

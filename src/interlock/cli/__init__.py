@@ -64,8 +64,8 @@ app.command(name="doctor")(doctor.doctor)
 
 def main() -> None:
     """Run a command. Every error is one line with its code, never a traceback."""
-    _prepare_streams()
     try:
+        _prepare_streams()
         app()
     except InterlockError as error:
         fail(error)
@@ -75,6 +75,8 @@ def main() -> None:
         sys.exit(2)
     except CancelledError:
         sys.exit(128 + signal.SIGTERM)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
     except OSError as error:
         _leave_output(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import ipaddress
 import os
 import sys
@@ -47,6 +48,10 @@ def serve(
     """Serve agents over HTTP until it is stopped. On SIGTERM, turns under way are given back to other processes."""
     for module in ("starlette", "uvicorn"):
         require(module, extra="server", what="The server")
+    # On Ctrl-C, an event loop cancels what it runs, and a server that is cancelled while it starts logs a traceback. So nothing slow
+    # is imported in the loop.
+    for module in ("app", "examples", "process"):
+        importlib.import_module(f"interlock.server.{module}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="interlock-demo-"))) if demo else None
         app = open_app(grants, model=model, engine=engine, data_dir=folder)
@@ -84,6 +89,8 @@ async def _serve(app: Interlock, agents: list[str] | None, *, host: str, port: i
         if reload:
             beside.append(asyncio.create_task(_until_changed(process)))
         try:
+            # A pending Ctrl-C ends it here.
+            await asyncio.sleep(0)
             await process.serve()
         finally:
             for task in beside:
@@ -99,7 +106,7 @@ def _introduce(server: Server, address: str, *, is_open: bool) -> None:
     if is_open:
         print_error("There are no API keys: every program on this machine may call. 'interlock keys add NAME' creates one.")
     else:
-        print_error("Callers need an API key: 'interlock keys list' shows whose there are.")
+        print_error("Callers need an API key: 'interlock keys list' lists them.")
     # The shortest name: an agent that takes text, where the five that come with Interlock are served.
     first = min(server.agents, key=len, default="AGENT")
     key = "" if is_open else " -H 'Authorization: Bearer KEY'"
