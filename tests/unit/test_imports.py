@@ -66,3 +66,42 @@ Interlock().langgraph("sam")
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
     assert {"langgraph", "langchain_core"} <= loaded(code, cwd=tmp_path)
+
+
+# What Windows does not have.
+UNIX_ONLY = """
+import sys
+for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
+    sys.modules[name] = None
+"""
+
+
+def test_a_system_without_file_locks_runs_an_agent_and_says_why_it_cannot_record_a_turn(tmp_path: Path):
+    code = """
+import asyncio, json
+from pathlib import Path
+import interlock.cli, interlock.stores.valkey
+from interlock import Interlock
+from interlock.errors import StoreUnavailable
+from interlock.stores.locks import FileLocks
+from interlock_agents.puntini.graphs.checksums import Checksums
+
+async def hold():
+    async with FileLocks(Path("locks")).hold("s", deadline=0):
+        pass
+
+said = [asyncio.run(Interlock().run("sam", "hello")).status]
+for work in (lambda: asyncio.run(Interlock().run("sam", "hello", record=Path("turn.jsonl"))), lambda: asyncio.run(hold())):
+    try:
+        work()
+    except StoreUnavailable as error:
+        said.append(str(error))
+try:
+    Checksums(Path("graph")).lock()
+except OSError as error:
+    said.append(error.strerror)
+print(json.dumps([*said, Path("turn.jsonl").exists()]))
+"""
+    ran = subprocess.run([sys.executable, "-c", UNIX_ONLY + code], check=True, capture_output=True, text=True, cwd=tmp_path, env={})
+    unlocked = "Files cannot be locked on this system. Fix: use Linux or macOS."
+    assert json.loads(ran.stdout) == ["success", unlocked, unlocked, "Cannot open file: files cannot be locked on this system", False]

@@ -7,7 +7,6 @@ interrupted has no footer. The file contains everything that the turn saw, secre
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing_extensions import TypedDict
 from interlock.contract.schema import ValidationError, error_summary
 from interlock.errors import BudgetExceeded, Fenced, InterlockError, RecordInvalid, StoreFull, StoreUnavailable
 from interlock.runtime.events import Event
+from interlock.runtime.file_locks import file_lock
 from interlock.runtime.forks import Fork
 from interlock.runtime.journal import Entry
 from interlock.runtime.json_lines import decode_json, encode_json
@@ -259,6 +259,7 @@ def _line(data: Mapping[str, Any]) -> bytes:
 
 def _open(path: Path, how: int) -> int:
     """Open a file and lock it for one writer."""
+    lock = file_lock()
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CLOEXEC | how, 0o600)
     except FileExistsError as error:
@@ -266,7 +267,7 @@ def _open(path: Path, how: int) -> int:
     except OSError as error:
         raise _typed(error, path) from error
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(opened)
     except OSError as error:
         os.close(opened)
         raise RecordInvalid(f"Another process is writing to '{path}'.") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -15,6 +14,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from interlock.errors import SessionBusy, StateConflict, StoreFull, StoreUnavailable
+from interlock.runtime.file_locks import file_lock
 from interlock.stores.event_loops import PerEventLoop
 
 __all__ = ["FileLocks", "LocalLocks", "SessionLocks", "digest", "poll_until_locked", "session_busy", "state_conflict"]
@@ -107,12 +107,13 @@ class FileLocks:
 
     def _locked(self, path: Path) -> int | None:
         """Open and lock the file. Returns None if another task or process has the lock."""
+        lock = file_lock()
         for folder in reversed([folder for folder in path.parents if not folder.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
         opened = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         is_locked = False
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(opened)
             is_locked = os.path.samestat(os.fstat(opened), path.stat())
         except (BlockingIOError, FileNotFoundError):
             pass  # another process has the lock, or has just removed the file

@@ -14,7 +14,6 @@ durability    appendfsync is `always`: a write is on disk before it is acknowled
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -34,6 +33,7 @@ from queue import SimpleQueue
 
 from interlock.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from interlock.processes import die_with_parent
+from interlock.runtime.file_locks import file_lock
 
 __all__ = ["START_SECONDS", "EmbeddedValkey"]
 
@@ -121,13 +121,14 @@ class EmbeddedValkey:
         """Wait until the server replies. Starts it, once, if no process has."""
         if sys.platform != "linux":
             raise StoreUnavailable(f"The embedded session store needs Linux. Use Linux, {_ELSE}.")
+        take_lock = file_lock()
         self.folder.mkdir(parents=True, exist_ok=True)
         _close_to_others(self.folder)
         started, deadline = False, time.monotonic() + START_SECONDS
         while True:
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                take_lock(lock)
             except BlockingIOError:
                 address = os.fsdecode(os.pread(lock, _LOG_BYTES, 0))
             else:

@@ -14,7 +14,7 @@ intact if the machine loses power during a write. The child process imports this
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
@@ -66,6 +66,10 @@ class Checksums:
 
     def lock(self) -> None:
         """Lock the file until `unlock` or the end of the process. Raises OpenElsewhere if another process has locked it."""
+        try:
+            import fcntl  # noqa: PLC0415 - Windows does not have it
+        except ImportError as error:
+            raise OSError(errno.ENOTSUP, "Cannot open file: files cannot be locked on this system") from error
         while self._opened is None:
             opened = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
