@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from interlock.engine import Compiled
 from interlock.errors import Fenced, InterlockError, JournalFailed, TurnStopped
@@ -24,12 +24,13 @@ _SAVE_S = 5.0
 
 
 def seconds_left(header: Header, lease: Lease) -> float | None:
-    """Return what is left of the time of a stored turn. It begins when a worker first claims the turn, and again with a person's answer."""
+    """Return what is left of the time of a stored turn, None where it has no limit.
+
+    Its time begins when a worker first claims the turn, and again with a person's answer. It is counted in leases, not by two readings
+    of a clock: a clock that is set ahead, or an hour in which no worker runs, does not use it up.
+    """
     seconds = header.limits.max_turn_seconds
-    if seconds is None:
-        return None
-    begun = max(lease.turn.started or 0.0, 0.0 if lease.turn.answer is None else from_json(lease.turn.answer).get("at", 0.0))
-    return max(0.0, seconds - max(0.0, lease.claimed - begun))
+    return None if seconds is None else max(0.0, seconds - lease.turn.used)
 
 
 async def run_attempt(

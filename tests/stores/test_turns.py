@@ -50,7 +50,6 @@ async def test_an_accepted_turn_is_stored_as_it_was_given(turns: Turns):
         is_exclusive=False,
         policy="reject",
         due=12.5,
-        deadline=1e9 + 0.25,
     )
     accepted = await turns.store.accept(new)
     assert accepted.is_new
@@ -106,7 +105,7 @@ async def test_an_accept_that_is_sent_again_returns_its_claim_to_the_worker_that
     assert again.claim is not None
     assert (again.claim.turn.epoch, again.claim.turn.owner) == (1, "w1")
     assert first.claim is not None
-    assert replace(again.claim.turn, lease_until=None) == replace(first.claim.turn, lease_until=None)
+    assert replace(again.claim.turn, lease_until=None, used=0.0) == replace(first.claim.turn, lease_until=None)
     assert (await turns.store.accept(new, worker="w2")).claim is None
     assert (await turns.store.accept(new)).claim is None
     with pytest.raises(KeyReused):
@@ -288,6 +287,38 @@ async def test_a_lease_that_was_given_before_the_clock_was_set_back_is_over(turn
     turns.clock.move(-3600)
     assert [claim.turn.turn for claim in await turns.store.claim("w2", fingerprints=["f1"])] == ([] if is_cancelled else ["t"])
     assert await turns.status("t") == ("cancelled" if is_cancelled else "running")
+
+
+async def test_the_time_that_workers_had_a_turn_is_counted_in_leases_also_when_the_clock_jumps(turns: Turns):
+    async def used() -> float | None:
+        found = await turns.store.get("t")
+        return found and found.used
+
+    async def claim_after(seconds: float) -> float:
+        turns.clock.move(seconds)
+        (claim,) = await turns.store.claim("w1", fingerprints=["f1"], lease_s=3)
+        assert claim.turn.used == await used()
+        return claim.turn.used
+
+    epoch = (await turns.running(turn="t", lease_s=3)).turn.epoch
+    turns.clock.move(1)
+    await turns.store.renew("w1", {"t": epoch}, lease_s=3)
+    assert await used() == pytest.approx(1, abs=0.5)
+    # Its worker dies; or the clock is set ahead, or back.
+    assert await claim_after(4) == pytest.approx(4, abs=0.5)
+    assert await claim_after(86400) == pytest.approx(7, abs=0.5)
+    assert await claim_after(-86400) == pytest.approx(7, abs=0.5)
+    turns.clock.move(3600)
+    await turns.store.renew("w1", {"t": epoch + 3}, lease_s=3)
+    assert await used() == pytest.approx(10, abs=0.5)
+    # No worker has it.
+    await turns.store.give_back("t", epoch + 3)
+    assert await claim_after(500) == pytest.approx(10, abs=0.5)
+    # A person answers.
+    await turns.store.end("t", epoch + 4, WAITING, NOTHING)
+    turns.clock.move(500)
+    await turns.store.answer("t", b"yes", b"e")
+    assert await claim_after(500) == 0
 
 
 async def test_a_turn_that_was_accepted_before_the_clock_was_set_back_can_start(turns: Turns):

@@ -61,8 +61,8 @@ async def test_the_file_and_its_folder_are_for_the_owner_only(store: SqliteTurns
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("PRAGMA user_version = 3", "newer"),
-        ("PRAGMA user_version = 1", "before its first release"),
+        ("PRAGMA user_version = 4", "newer"),
+        ("PRAGMA user_version = 2", "before its first release"),
         ("PRAGMA application_id = 1", "not a file of turns"),
     ],
 )

@@ -51,6 +51,7 @@ __all__ = [
     "latest_lease",
     "refuse_answer",
     "refuse_turn",
+    "seconds_used",
 ]
 
 TurnStatus = Literal["queued", "ready", "running", "waiting", "success", "error", "cancelled"]
@@ -96,8 +97,6 @@ class NewTurn:
     policy: Policy = "enqueue"
     due: float | None = None
     """When the turn may start at the earliest, in seconds since 1970."""
-    deadline: float | None = None
-    """When the turn has to have ended, in seconds since 1970."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +115,8 @@ class StoredTurn(NewTurn):
     is_cancel_wanted: bool = False
     is_hidden: bool = False
     """Whether the turn was rolled back."""
+    used: float = 0.0
+    """For how many seconds workers had it since it began, or since a person's answer, as of the last time its lease was extended."""
     answer: bytes | None = None
     """The last answer of a person, with who gave it."""
     started: float | None = None
@@ -401,6 +402,15 @@ def latest_lease(now: float, lease_s: float) -> float:
     The second more is for leases that were given while another worker had looked at the clock already.
     """
     return now + lease_s + 1.0
+
+
+def seconds_used(turn: StoredTurn, now: float, lease_s: float) -> float:
+    """Return for how many seconds workers had a turn, when its lease is extended or another worker claims it.
+
+    No more than one lease is added: no worker had the turn for longer, or the clock was set ahead.
+    """
+    since = 0.0 if turn.lease_until is None else now - (turn.lease_until - lease_s)
+    return turn.used + max(0.0, min(lease_s, since))
 
 
 def effective_end(end: TurnEnd, *, is_cancel_wanted: bool) -> TurnEnd:

@@ -65,9 +65,9 @@ class Lease:
         self._entry_count = len(claim.journal)
         self._sent: list[Entry] = []
         """What was stored by writes whose callers were cancelled. The same entries come again."""
-        self.claimed = (claim.turn.lease_until or 0.0) - lease_s
-        """When the turn was claimed, by the clock of the store."""
-        self._started = self._loop.time() - max(0.0, self.claimed - (claim.turn.started or 0.0))
+        # By the clock of the store, in which the lease began when the turn was claimed.
+        since_start_s = (claim.turn.lease_until or 0.0) - lease_s - (claim.turn.started or 0.0)
+        self._started = self._loop.time() - max(0.0, since_start_s)
         self._known_lines = claim.events
         self._standing = standing_lines(claim.events)
         self._line_count = len(claim.events)

@@ -33,6 +33,7 @@ from interlock.runtime.turns import (
     is_same_end,
     latest_lease,
     refuse_answer,
+    seconds_used,
 )
 from interlock.stores.turn_changes import TurnChanges
 
@@ -116,7 +117,7 @@ class MemoryTurns:
         verdicts: dict[str, Verdict] = {turn: self._verdict(turn, epoch) for turn, epoch in turns.items()}
         for turn, verdict in verdicts.items():
             if verdict != "lost" and self._rows[turn].turn.owner == worker:
-                self._change(turn, lease_until=self._now() + lease_s)
+                self._extend(turn, lease_s)
         return verdicts
 
     async def give_back(self, turn: str, epoch: int) -> Verdict:
@@ -138,7 +139,7 @@ class MemoryTurns:
         if row is None or row.turn.status != "waiting":
             raise refuse_answer(row and row.turn, turn)
         row.journal.append(entry)
-        self._change(turn, status="ready", answer=answer)
+        self._change(turn, status="ready", answer=answer, used=0.0)
         claim = None if worker is None else self._claim(turn, worker, lease_s)
         return Accepted(turn=row.turn, is_new=False, claim=claim)
 
@@ -221,7 +222,7 @@ class MemoryTurns:
         """Return the turn that was accepted before, with its claim where the answer to its first accept was lost."""
         if worker is None or (known.turn, known.status, known.owner, known.epoch) != (new.turn, "running", worker, 1):
             return Accepted(turn=known, is_new=False)
-        self._change(known.turn, lease_until=self._now() + lease_s)
+        self._extend(known.turn, lease_s)
         claim = self._claimed(known.turn)
         return Accepted(turn=claim.turn, is_new=False, claim=claim)
 
@@ -257,9 +258,14 @@ class MemoryTurns:
             attempts=turn.attempts + 1,
             owner=worker,
             lease_until=now + lease_s,
+            used=seconds_used(turn, now, lease_s),
             started=turn.started or now,
         )
         return self._claimed(name)
+
+    def _extend(self, name: str, lease_s: float) -> None:
+        now = self._now()
+        self._change(name, lease_until=now + lease_s, used=seconds_used(self._rows[name].turn, now, lease_s))
 
     def _claimed(self, name: str) -> Claim:
         row = self._rows[name]

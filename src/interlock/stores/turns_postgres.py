@@ -41,15 +41,15 @@ from interlock.stores.turns_packing import pack, unpack
 
 __all__ = ["PostgresTurns"]
 
-VERSION = 1
+VERSION = 2
 _SCHEMA = Path(__file__).with_suffix(".sql")
 _SETUP_LOCK = 0x17E8_10CF  # key of the advisory lock: any number, the same in every process
 _PAUSE_S = 1.0
 _PAGE = Page()
 
 _COLUMNS = (
-    "t.turn, agent, session, header, t.fingerprint, t.tenant, role, key, digest, principal, build, is_exclusive, policy, due, deadline, "
-    "position, status, created, epoch, attempts, owner, lease_until, is_cancel_wanted, is_hidden, answer, started, ended, result, code"
+    "t.turn, agent, session, header, t.fingerprint, t.tenant, role, key, digest, principal, build, is_exclusive, policy, due, position, "
+    "status, created, epoch, attempts, owner, lease_until, used, is_cancel_wanted, is_hidden, answer, started, ended, result, code"
 )
 _FROM = "FROM interlock.turns t JOIN interlock.sessions s ON s.number = t.place"
 _TURN = f"SELECT {_COLUMNS} {_FROM} "
@@ -61,7 +61,7 @@ _CLAIMS = _CLAIMED + (
     "ON t.number = claimed AND epoch = under ORDER BY place_in_order"
 )
 
-_ACCEPT = "SELECT * FROM interlock.accept(%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s, %s, %s, %s, %s, %s)"
+_ACCEPT = "SELECT * FROM interlock.accept(%s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s, %s, %s, %s, %s, %s)"
 _CLAIM = "SELECT claimed, under FROM interlock.claim(%s, %s, %s, %s, %s)"
 _WRITE = "SELECT interlock.write(%s, %s, %s::bytea[], %s, %s::bytea[], %s)"
 _END = "SELECT interlock.end_turn(%s, %s, %s, %b, %s, %b, %s::bytea[], %s, %s::bytea[], %s)"
@@ -94,7 +94,7 @@ class PostgresTurns:
         """Store a turn; with `worker`, claim it at once if it can start."""
         values = (
             new.turn, new.tenant, new.agent, new.session, new.role, new.key, new.digest, new.principal, new.header, new.fingerprint,
-            new.build, new.is_exclusive, new.policy, new.due, new.deadline, worker, float(lease_s),
+            new.build, new.is_exclusive, new.policy, new.due, worker, float(lease_s),
         )  # fmt: skip
         ((outcome, known, position, status, created, *state),) = await self._connections.query(_ACCEPT, values)
         if outcome in {"busy", "waiting"}:
@@ -322,6 +322,8 @@ async def _is_set_up(connection: Connection) -> bool:
     row = await (await connection.execute("SELECT version FROM interlock.version")).fetchone()
     if row is None or row[0] > VERSION:
         raise StoreCorrupt("The turn store was written by a newer version of Interlock, and is left as it is. Use that version.")
+    if row[0] < VERSION:
+        raise StoreCorrupt("The turn store was written by Interlock before its first release, and is left as it is. Fix: drop its schema.")
     return True
 
 
@@ -343,13 +345,13 @@ def _claim(row: Sequence[Any]) -> Claim:
 def _stored(row: Sequence[Any]) -> StoredTurn:
     """Make a turn of a row of `_COLUMNS`."""
     (
-        turn, agent, session, header, fingerprint, tenant, role, key, digest, principal, build, is_exclusive, policy, due, deadline,
-        position, status, created, epoch, attempts, owner, lease_until, is_cancel_wanted, is_hidden, answer, started, ended, result, code,
+        turn, agent, session, header, fingerprint, tenant, role, key, digest, principal, build, is_exclusive, policy, due, position,
+        status, created, epoch, attempts, owner, lease_until, used, is_cancel_wanted, is_hidden, answer, started, ended, result, code,
     ) = row  # fmt: skip
     return StoredTurn(
         turn=turn, agent=agent, session=session, header=header, fingerprint=fingerprint, tenant=tenant, role=role, key=key, digest=digest,
-        principal=principal, build=build, is_exclusive=is_exclusive, policy=policy, due=due, deadline=deadline, position=position,
-        status=status, created=created, epoch=epoch, attempts=attempts, owner=owner, lease_until=lease_until,
+        principal=principal, build=build, is_exclusive=is_exclusive, policy=policy, due=due, position=position,
+        status=status, created=created, epoch=epoch, attempts=attempts, owner=owner, lease_until=lease_until, used=used,
         is_cancel_wanted=is_cancel_wanted, is_hidden=is_hidden, answer=answer, started=started, ended=ended, result=result, code=code,
     )  # fmt: skip
 

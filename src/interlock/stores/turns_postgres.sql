@@ -4,7 +4,7 @@
 CREATE SCHEMA IF NOT EXISTS interlock;
 
 CREATE TABLE interlock.version (version integer NOT NULL);
-INSERT INTO interlock.version VALUES (1);
+INSERT INTO interlock.version VALUES (2);
 
 CREATE TABLE interlock.sessions (
     number        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -35,7 +35,6 @@ CREATE TABLE interlock.turns (
     is_exclusive     boolean NOT NULL,
     policy           text NOT NULL,
     due              float8,
-    deadline         float8,
     status           text NOT NULL,
     created          float8 NOT NULL,
     startable        float8 NOT NULL,  -- when it may start: the later of `created` and `due`
@@ -43,6 +42,7 @@ CREATE TABLE interlock.turns (
     attempts         integer NOT NULL DEFAULT 0,
     owner            text,
     lease_until      float8,
+    used             float8 NOT NULL DEFAULT 0,
     is_cancel_wanted boolean NOT NULL DEFAULT false,
     is_hidden        boolean NOT NULL DEFAULT false,
     is_packed        boolean NOT NULL DEFAULT false,
@@ -90,6 +90,12 @@ CREATE FUNCTION interlock.clock() RETURNS float8 LANGUAGE sql VOLATILE AS $$
     SELECT extract(epoch FROM clock_timestamp())::float8
 $$;
 
+-- Return what is added to the time that workers had a turn, when its lease is extended or another worker claims it: no more than one lease.
+CREATE FUNCTION interlock.use(a_lease_until float8, a_lease_s float8) RETURNS float8 LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN a_lease_until IS NULL THEN 0
+        ELSE greatest(0, least(a_lease_s, interlock.clock() - (a_lease_until - a_lease_s))) END
+$$;
+
 -- Lock the session of a turn; return its number, or NULL where there is no such turn.
 CREATE FUNCTION interlock.lock_place(a_turn text) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT s.number FROM interlock.sessions s WHERE s.number = (SELECT t.place FROM interlock.turns t WHERE t.turn = a_turn) FOR NO KEY UPDATE
@@ -133,8 +139,7 @@ END $$;
 -- The outcome is new, claimed, known, again, reused, busy or waiting. `again` is an accept that was sent again by the turn's worker.
 CREATE FUNCTION interlock.accept(
     a_turn text, a_tenant text, a_agent text, a_session text, a_role text, a_key text, a_digest text, a_principal text, a_header bytea,
-    a_fingerprint text, a_build text, a_is_exclusive boolean, a_policy text, a_due float8, a_deadline float8, a_worker text,
-    a_lease_s float8,
+    a_fingerprint text, a_build text, a_is_exclusive boolean, a_policy text, a_due float8, a_worker text, a_lease_s float8,
     OUT outcome text, OUT known_turn text, OUT new_position integer, OUT new_status text, OUT accepted float8,
     OUT old_state bytea, OUT old_state_by text, OUT old_fingerprint text
 ) LANGUAGE plpgsql AS $$
@@ -153,7 +158,7 @@ BEGIN
     IF known_turn IS NOT NULL THEN
         outcome := 'reused';
         IF v_digest = a_digest THEN
-            UPDATE interlock.turns SET lease_until = interlock.clock() + a_lease_s
+            UPDATE interlock.turns SET used = used + interlock.use(lease_until, a_lease_s), lease_until = interlock.clock() + a_lease_s
             WHERE turn = a_turn AND status = 'running' AND owner = a_worker AND epoch = 1;
             outcome := CASE WHEN FOUND THEN 'again' ELSE 'known' END;
         END IF;
@@ -193,11 +198,11 @@ BEGIN
         new_status := 'running';
     END IF;
     INSERT INTO interlock.turns (
-        turn, place, position, tenant, role, key, digest, principal, header, fingerprint, build, is_exclusive, policy, due, deadline,
+        turn, place, position, tenant, role, key, digest, principal, header, fingerprint, build, is_exclusive, policy, due,
         status, created, startable, epoch, attempts, owner, lease_until, started
     ) VALUES (
         a_turn, v_place, new_position, a_tenant, a_role, a_key, a_digest, a_principal, a_header, a_fingerprint, a_build, a_is_exclusive,
-        a_policy, a_due, a_deadline, new_status, accepted, v_startable, (outcome = 'claimed')::integer, (outcome = 'claimed')::integer,
+        a_policy, a_due, new_status, accepted, v_startable, (outcome = 'claimed')::integer, (outcome = 'claimed')::integer,
         CASE WHEN outcome = 'claimed' THEN a_worker END, CASE WHEN outcome = 'claimed' THEN accepted + a_lease_s END,
         CASE WHEN outcome = 'claimed' THEN accepted END
     ) ON CONFLICT DO NOTHING;
@@ -246,7 +251,8 @@ BEGIN
         ORDER BY lease_until, number LIMIT a_limit FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE interlock.turns t
-        SET epoch = t.epoch + 1, attempts = t.attempts + 1, owner = a_worker, lease_until = interlock.clock() + a_lease_s
+        SET epoch = t.epoch + 1, attempts = t.attempts + 1, owner = a_worker,
+            used = t.used + interlock.use(t.lease_until, a_lease_s), lease_until = interlock.clock() + a_lease_s
         FROM chosen WHERE t.number = chosen.number RETURNING t.number, t.epoch, was_until
     ) SELECT number, epoch FROM taken ORDER BY was_until, number;
     GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -358,7 +364,8 @@ RETURNS TABLE (renewed text, is_wanted boolean) LANGUAGE sql VOLATILE AS $$
         FROM interlock.turns t JOIN unnest(a_turns, a_epochs) AS given (turn, epoch) ON t.turn = given.turn AND t.epoch = given.epoch
         WHERE t.status = 'running' ORDER BY t.number FOR NO KEY UPDATE OF t
     ), extended AS (
-        UPDATE interlock.turns t SET lease_until = interlock.clock() + a_lease_s
+        UPDATE interlock.turns t
+        SET used = t.used + interlock.use(t.lease_until, a_lease_s), lease_until = interlock.clock() + a_lease_s
         FROM held WHERE t.number = held.number AND held.owner = a_worker
     ) SELECT turn, is_cancel_wanted FROM held
 $$;
@@ -398,13 +405,13 @@ BEGIN
     INSERT INTO interlock.journal (turn, seq, epoch, entry)
     SELECT v_number, coalesce(max(seq) + 1, 0), v_epoch, a_entry FROM interlock.journal WHERE turn = v_number;
     IF a_worker IS NULL THEN
-        UPDATE interlock.turns SET status = 'ready', answer = a_answer WHERE number = v_number;
+        UPDATE interlock.turns SET status = 'ready', answer = a_answer, used = 0 WHERE number = v_number;
         PERFORM pg_notify('interlock_turns', a_turn);
         RETURN v_epoch;
     END IF;
     v_now := interlock.clock();
     UPDATE interlock.turns
-    SET status = 'running', answer = a_answer, epoch = v_epoch + 1, attempts = attempts + 1, owner = a_worker,
+    SET status = 'running', answer = a_answer, used = 0, epoch = v_epoch + 1, attempts = attempts + 1, owner = a_worker,
         lease_until = v_now + a_lease_s, started = coalesce(started, v_now)
     WHERE number = v_number;
     RETURN v_epoch + 1;

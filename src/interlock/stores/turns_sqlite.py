@@ -41,7 +41,7 @@ from interlock.stores.turn_changes import TurnChanges
 
 __all__ = ["SqliteTurns"]
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x17E8_10CE  # says whose file it is
 _SCHEMA = Path(__file__).with_suffix(".sql")
 _POLL_S, _BUSY_POLL_S = 0.02, 0.002

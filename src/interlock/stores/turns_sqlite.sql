@@ -27,7 +27,6 @@ CREATE TABLE turns (
     is_exclusive     INTEGER NOT NULL,
     policy           TEXT NOT NULL,
     due              REAL,
-    deadline         REAL,
     status           TEXT NOT NULL,
     created          REAL NOT NULL,
     startable        REAL NOT NULL,  -- when it may start: the later of `created` and `due`
@@ -35,6 +34,7 @@ CREATE TABLE turns (
     attempts         INTEGER NOT NULL DEFAULT 0,
     owner            TEXT,
     lease_until      REAL,
+    used             REAL NOT NULL DEFAULT 0,
     is_cancel_wanted INTEGER NOT NULL DEFAULT 0,
     is_hidden        INTEGER NOT NULL DEFAULT 0,
     is_packed        INTEGER NOT NULL DEFAULT 0,

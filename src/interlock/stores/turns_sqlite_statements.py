@@ -53,7 +53,7 @@ __all__ = [
 
 COLUMNS = (
     "turns.turn, agent, session, header, turns.fingerprint, turns.tenant, role, key, digest, principal, build, is_exclusive, policy, due, "
-    "deadline, position, status, created, epoch, attempts, owner, lease_until, is_cancel_wanted, is_hidden, answer, started, ended, "
+    "position, status, created, epoch, attempts, owner, lease_until, used, is_cancel_wanted, is_hidden, answer, started, ended, "
     "result, code, contents, text, turns.number, place, state, state_by, sessions.fingerprint"
 )
 _CONTENTS = "LEFT JOIN packed ON packed.turn = turns.number LEFT JOIN dictionaries ON dictionaries.number = dictionary"
@@ -72,8 +72,8 @@ NEXT_POSITION = (
 )
 INSERT = (
     "INSERT INTO turns (turn, place, position, tenant, role, key, digest, principal, fingerprint, build, is_exclusive, policy, due, "
-    "deadline, status, created, startable, epoch, attempts, owner, lease_until, started) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "status, created, startable, epoch, attempts, owner, lease_until, started) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_HEADER = "INSERT INTO headers (turn, header) VALUES (?, ?)"
 
@@ -94,14 +94,16 @@ NEXT_READY = (
     "AND status IN ('queued', 'ready', 'running', 'waiting') AND is_exclusive = 1 ORDER BY position LIMIT 1)"
 )
 GIVE_BACK = "UPDATE turns SET status = 'ready', owner = NULL, lease_until = NULL WHERE number = ?"
-RENEW = "UPDATE turns SET lease_until = ? WHERE number = ?"
-ANSWER = "UPDATE turns SET status = 'ready', answer = ? WHERE number = ?"
+# As `seconds_used`: no more than one lease is added.
+_USED = "used = used + coalesce(max(0.0, min(:lease_s, :now - (lease_until - :lease_s))), 0.0)"
+RENEW = f"UPDATE turns SET {_USED}, lease_until = :now + :lease_s WHERE number = :number"  # noqa: S608 - constants
+ANSWER = "UPDATE turns SET status = 'ready', answer = ?, used = 0 WHERE number = ?"
 HIDE = "UPDATE turns SET is_hidden = 1 WHERE number = ?"
 ASK_TO_END = "UPDATE turns SET is_cancel_wanted = 1 WHERE number = ?"
 
 CLAIM = (
-    "UPDATE turns SET status = 'running', epoch = epoch + 1, attempts = attempts + 1, owner = ?, lease_until = ?, "
-    "started = coalesce(started, ?) WHERE number = ?"
+    f"UPDATE turns SET status = 'running', epoch = epoch + 1, attempts = attempts + 1, owner = :worker, {_USED}, "  # noqa: S608 - constants
+    "lease_until = :now + :lease_s, started = coalesce(started, :now) WHERE number = :number"
 )
 _SERVED = "fingerprint IN (SELECT value FROM json_each(:fingerprints))"
 # Without the name of the index, SQLite reads the whole table.

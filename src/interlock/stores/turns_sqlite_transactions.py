@@ -179,7 +179,7 @@ def renew(db: sqlite3.Connection, now: float, worker: str, turns: Mapping[str, i
         held = _held(db, turn)
         verdicts[turn] = "lost" if held is None else held.verdict(epoch)
         if held is not None and verdicts[turn] != "lost" and held.owner == worker:
-            db.execute(sql.RENEW, (now + lease_s, held.number))
+            db.execute(sql.RENEW, {"now": now, "lease_s": lease_s, "number": held.number})
     return verdicts
 
 
@@ -305,13 +305,13 @@ def _accepted_again(db: sqlite3.Connection, now: float, known: _Found, new: NewT
     turn = known.turn
     if worker is None or (turn.turn, turn.status, turn.owner, turn.epoch) != (new.turn, "running", worker, 1):
         return Accepted(turn=turn, is_new=False)
-    db.execute(sql.RENEW, (now + lease_s, known.number))
+    db.execute(sql.RENEW, {"now": now, "lease_s": lease_s, "number": known.number})
     claimed = _claimed(db, known.number)
     return Accepted(turn=claimed.turn, is_new=False, claim=claimed)
 
 
 def _claim(db: sqlite3.Connection, now: float, number: int, worker: str, lease_s: float) -> Claim:
-    db.execute(sql.CLAIM, (worker, now + lease_s, now, number))
+    db.execute(sql.CLAIM, {"worker": worker, "now": now, "lease_s": lease_s, "number": number})
     return _claimed(db, number)
 
 
@@ -376,16 +376,16 @@ def _first(db: sqlite3.Connection, statement: str, *values: Any) -> _Found | Non
 def _found(row: Sequence[Any]) -> _Found:
     """Make a turn of a row of `sql.COLUMNS`."""
     (
-        turn, agent, session, header, fingerprint, tenant, role, key, digest, principal, build, is_exclusive, policy, due, deadline,
-        position, status, created, epoch, attempts, owner, lease_until, is_cancel_wanted, is_hidden, said, started, ended, result, code,
+        turn, agent, session, header, fingerprint, tenant, role, key, digest, principal, build, is_exclusive, policy, due, position,
+        status, created, epoch, attempts, owner, lease_until, used, is_cancel_wanted, is_hidden, said, started, ended, result, code,
         contents, dictionary, number, place, *state,
     ) = row  # fmt: skip
     if contents is not None:
         header, result, *_ = unpack_turn(contents, dictionary or b"")
     stored = StoredTurn(
         turn=turn, agent=agent, session=session, header=header, fingerprint=fingerprint, tenant=tenant, role=role, key=key, digest=digest,
-        principal=principal, build=build, is_exclusive=bool(is_exclusive), policy=policy, due=due, deadline=deadline, position=position,
-        status=status, created=created, epoch=epoch, attempts=attempts, owner=owner, lease_until=lease_until,
+        principal=principal, build=build, is_exclusive=bool(is_exclusive), policy=policy, due=due, position=position,
+        status=status, created=created, epoch=epoch, attempts=attempts, owner=owner, lease_until=lease_until, used=used,
         is_cancel_wanted=bool(is_cancel_wanted), is_hidden=bool(is_hidden), answer=said, started=started, ended=ended, result=result,
         code=code,
     )  # fmt: skip
@@ -395,7 +395,7 @@ def _found(row: Sequence[Any]) -> _Found:
 def _insert_values(turn: StoredTurn, place: int, startable: float) -> tuple[Any, ...]:
     return (
         turn.turn, place, turn.position, turn.tenant, turn.role, turn.key, turn.digest, turn.principal, turn.fingerprint, turn.build,
-        turn.is_exclusive, turn.policy, turn.due, turn.deadline, turn.status, turn.created, startable, turn.epoch, turn.attempts,
+        turn.is_exclusive, turn.policy, turn.due, turn.status, turn.created, startable, turn.epoch, turn.attempts,
         turn.owner, turn.lease_until, turn.started,
     )  # fmt: skip
 

@@ -194,8 +194,7 @@ async def test_a_repeated_call_without_a_session_is_recognised_under_another_id(
     assert len(await app.turns.store.find(TurnFilter())) == 1
 
 
-def lease_of(*, created: float, started: float, claimed: float, answered: float | None = None) -> Lease:
-    answer = None if answered is None else b'{"text": "red", "by": null, "at": %f}' % answered
+def lease_of(*, used: float) -> Lease:
     turn = StoredTurn(
         turn="t",
         agent="a",
@@ -204,27 +203,20 @@ def lease_of(*, created: float, started: float, claimed: float, answered: float 
         fingerprint="f",
         position=1,
         status="running",
-        created=created,
-        started=started,
-        lease_until=claimed + 3.0,
-        answer=answer,
+        created=0.0,
+        started=1000.0,
+        used=used,
     )
     return Lease(MemoryTurns(), Claim(turn=turn), lease_s=3.0)
 
 
-async def test_the_time_of_a_turn_begins_when_a_worker_takes_it_and_again_with_an_answer(app: Interlock):
+async def test_an_attempt_has_what_earlier_ones_left_of_the_time_of_the_turn(app: Interlock):
     await app.submit(agent, "a", session="s", turn="t")
     header: Header = read_header((await stored(app)).header)
     limited = replace(header, limits=replace(header.limits, max_turn_seconds=60.0))
-    # It waited in the queue for longer than it may take.
-    assert seconds_left(limited, lease_of(created=0.0, started=1000.0, claimed=1000.0)) == 60.0
-    # A second attempt gets what the first one left.
-    assert seconds_left(limited, lease_of(created=0.0, started=1000.0, claimed=1020.0)) == 40.0
-    assert seconds_left(limited, lease_of(created=0.0, started=1000.0, claimed=5000.0)) == 0.0
-    # A person thought about it for an hour.
-    assert seconds_left(limited, lease_of(created=0.0, started=1000.0, claimed=4610.0, answered=4600.0)) == 50.0
+    assert [seconds_left(limited, lease_of(used=used)) for used in (0.0, 20.0, 70.0)] == [60.0, 40.0, 0.0]
     unlimited = replace(header, limits=replace(header.limits, max_turn_seconds=None))
-    assert seconds_left(unlimited, lease_of(created=0.0, started=0.0, claimed=9e9)) is None
+    assert seconds_left(unlimited, lease_of(used=9e9)) is None
 
 
 def follow(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
