@@ -48,6 +48,10 @@ __all__ = ["Interlock"]
 A = TypeVar("A")
 
 
+_PRINCIPAL = 1024
+"""Characters of the id of a caller, which may be the subject of a token with its tenant."""
+
+
 class Interlock:
     """Runs agents.
 
@@ -378,7 +382,7 @@ class Interlock:
         """Return the agent that a caller means and the request for a turn, validated."""
         chosen = self._chosen(agent)
         id_ = await self._ids.new() if turn is None else check_id(turn, "turn")
-        who = None if principal is None else check_id(principal, "principal")
+        who = None if principal is None else check_id(principal, "principal", most=_PRINCIPAL)
         return chosen, self._runner.request(chosen, given, turn=id_, session=session, role=role, principal=who, tenant=tenant)
 
     async def _find_waiting(self, agent: Agent, session: str) -> StoredTurn | None:

@@ -21,7 +21,7 @@ MAX_PARTS = 250_000
 
 _SCALARS = frozenset({int, float, bool, type(None)})
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_ID = re.compile(r"[\x21-\x7e]+")
 
 
 def check_text(text: str, *, max_bytes: int) -> str:
@@ -89,10 +89,11 @@ def check_listener(listener: object) -> None:
         raise InputSchema(f"'on_event' is a '{type(listener).__name__}', which cannot be called with an event.")
 
 
-def check_id(id_: str, kind: str) -> str:
-    """Return the id of a turn or a principal. Raises InputSchema where it is not 1 to 128 printable ASCII characters without spaces."""
-    if not isinstance(id_, str) or not _ID.fullmatch(id_):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-        raise InputSchema(f"The id of a {kind} is 1 to 128 printable ASCII characters without spaces.")
+def check_id(id_: str, kind: str, *, most: int = 128) -> str:
+    """Return the id of a turn or a principal. Raises InputSchema where it is not printable ASCII without spaces, or too long."""
+    is_text = isinstance(id_, str)  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+    if not is_text or len(id_) > most or not _ID.fullmatch(id_):
+        raise InputSchema(f"The id of a {kind} is 1 to {most} printable ASCII characters without spaces.")
     return id_
 
 

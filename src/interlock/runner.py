@@ -47,7 +47,7 @@ from interlock.system import SystemClock
 if TYPE_CHECKING:
     from interlock.runtime.events import Event, Listener
 
-__all__ = ["Runner", "next_turn"]
+__all__ = ["Runner", "first_turn", "next_turn"]
 
 
 class Runner:
@@ -292,6 +292,11 @@ def next_turn(turn: str) -> str:
     """Return the id of the turn that follows a turn without a new input: it is always the same, so that turn is started once."""
     first, number = _number(turn)
     return f"{first}+{number + 1}"
+
+
+def first_turn(turn: str) -> str:
+    """Return the id of the first of the turns that followed one another without a new input."""
+    return _number(turn)[0]
 
 
 def _number(turn: str) -> tuple[str, int]:

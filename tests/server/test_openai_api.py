@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from interlock.server.conversation import SpokenText
 from tests.server.serving import AGENTS, Running, frames, serving
 from tests.server.teller import agent as teller
 from tests.server.teller import held_back
+from tests.support.parcels import agent as parcels
 from tests.support.parcels import sent
 
 HEADERS = ["X-Interlock-Session", "X-OpenWebUI-Chat-Id", "X-Conversation-Id"]
@@ -73,6 +75,27 @@ async def test_a_completion_is_the_reply_of_a_turn_with_its_usage(client: AsyncO
     (turn,) = await turns(running, "teller")
     assert (completion.id, completion.object, completion.model) == (f"chatcmpl-{turn['turn']}", "chat.completion", "teller")
     assert completion.metadata == {"session_id": turn["session"], "turn": turn["turn"]}
+
+
+def _shorter(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    left = str(state["text"])[1:]
+    return {"text": left} if left else None
+
+
+async def test_a_reply_has_what_the_turns_say_that_the_agent_starts_after_its_own(tmp_path: Path):
+    letters = replace(parcels, name="letters", follow=_shorter)
+    async with serving(tmp_path, agents=[letters]) as running, AsyncOpenAI(base_url=f"{running.process.address}/v1", api_key="k") as client:
+        said = "\n\n".join(f"delivered {text}" for text in ("abc", "bc", "c"))
+        session = {"extra_headers": {"X-Interlock-Session": "s"}}
+        assert await ask(client, "letters", "abc", **session) == said
+        assert await streamed(client, "letters", "abc", **session) == said
+        first = await client.responses.create(model="letters", input="abc")
+        assert first.output_text == said
+        # The conversation continues from its end, which is the end of the last turn.
+        again = await client.responses.create(model="letters", input="ask", previous_response_id=first.id)
+        assert again.output_text.endswith("Which colour?")
+        with pytest.raises(APIStatusError, match="not the last response"):
+            await client.responses.create(model="letters", input="x", previous_response_id=first.id)
 
 
 async def test_a_stream_has_the_role_the_text_the_reason_the_usage_if_asked_and_done(running: Running):

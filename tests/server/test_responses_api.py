@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ async def test_a_response_is_the_reply_of_a_turn_with_its_usage(client: AsyncOpe
     assert response.usage is not None
     assert (response.usage.input_tokens, response.usage.output_tokens, response.usage.total_tokens) == (3, 4, 7)
     Response.model_validate(response.model_dump(), strict=True)
+    assert response.completed_at is not None
+    assert response.created_at <= response.completed_at <= time.time()
     assert (await client.responses.retrieve(response.id)).to_dict() == response.to_dict()
 
 

@@ -215,6 +215,8 @@ def _data(app: Interlock, turn: StoredTurn) -> dict[str, Any]:
     data["parked"] = app.parked(turn)
     shown = {"output": result["output"], "error": result["error"], "waiting": result["metadata"].get("waiting")}
     answer = None if turn.answer is None else from_json(turn.answer)
+    if answer is not None:
+        answer["at"] = _time(answer.get("at"))
     return data | app.redactor.data({**shown, "answer": answer})
 
 

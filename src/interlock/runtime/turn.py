@@ -146,7 +146,7 @@ class Turn:
         )
         self._loaded: Values = {}
         self.is_saving = False
-        """Whether the session state is being saved, or was. From then on an interruption is held back: the result has to say what was saved."""
+        """Whether the session state is being saved, or was. From then on an interruption waits: the result has to say what was saved."""
         self.graph_run = GraphRun(graph, gate, context, request.given)
         self._events: EventEmitter | None = None
         self._run: Run | None = None

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from interlock.agent import Agent
 from interlock.app import Interlock
@@ -84,6 +85,8 @@ class Server:
         self.service = TurnService(interlock, self.hub, agents)
         self.is_open = False
         """Whether the agents are open and turns can be run."""
+        self.failure: Exception | None = None
+        """Why the agents could not be opened."""
         self.on_close: list[Callable[[], Awaitable[None]]] = []
         """Called when the server stops, for what a protocol has opened."""
         self.routes: list[ServerRoute] = [route for protocol in PROTOCOLS for route in protocol(self)]
@@ -103,19 +106,8 @@ class Server:
     async def lifespan(self, _: Starlette) -> AsyncGenerator[None]:
         """Open the agents, run a worker, and give its turns back at the end."""
         self._measuring = asyncio.create_task(self.metrics.watch_loop())
-        await self.interlock.open(self.agents.values())
-        if self.concurrency:
-            ready = asyncio.Event()
-            self._working = asyncio.create_task(
-                self.interlock.work(self.agents.values(), concurrency=self.concurrency, on_ready=ready.set), name="worker"
-            )
-            waiting = asyncio.create_task(ready.wait())
-            await asyncio.wait({self._working, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            if self._working.done():
-                await self._working
-        self.is_open = True
         try:
+            await self._open()
             yield
         finally:
             await self.drain()
@@ -125,6 +117,24 @@ class Server:
                 await close()
             await self.keys.aclose()
 
+    async def _open(self) -> None:
+        try:
+            await self.interlock.open(self.agents.values())
+            if self.concurrency:
+                ready = asyncio.Event()
+                self._working = asyncio.create_task(
+                    self.interlock.work(self.agents.values(), concurrency=self.concurrency, on_ready=ready.set), name="worker"
+                )
+                waiting = asyncio.create_task(ready.wait())
+                await asyncio.wait({self._working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if self._working.done():
+                    await self._working
+        except Exception as error:
+            self.failure = error
+            raise
+        self.is_open = True
+
     async def drain(self) -> None:
         """Accept no more turns, end all streams, and give the turns that run here back for another process."""
         self.service.is_draining = True
@@ -132,6 +142,15 @@ class Server:
         if self._working is not None and not self._working.done():
             self._working.cancel()
             await asyncio.gather(self._working, return_exceptions=True)
+
+
+class _PageCompression(GZipMiddleware):
+    """Compresses the page and what it reads, and no stream. The headers of other responses are sent before the rest is there."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        is_read = scope.get("method") == "GET" and (path == "/" or path.startswith(("/page/", "/api/")))
+        await (super().__call__(scope, receive, send) if is_read else self.app(scope, receive, send))
 
 
 def create_app(
@@ -158,8 +177,7 @@ def create_app(
     )
     app.state.server = server
     app.router.redirect_slashes = False
-    # It leaves event streams alone, and what is compressed already.
-    app.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)
+    app.add_middleware(_PageCompression, minimum_size=1_000, compresslevel=5)
     app.add_middleware(Boundary, server=server)
     return app
 

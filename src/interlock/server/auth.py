@@ -33,7 +33,8 @@ OPERATOR = "operator"
 _FRESH_S = 2.0
 """How long the list of keys may be old: a revoked key is refused after this time."""
 _COOKIE_S = 12 * 60 * 60
-_NAME = re.compile(r"[\x21-\x7e]{1,40}")
+_NAME = re.compile(r"[\x21-\x7e]{1,255}")
+"""What a `sub` may be: OpenID Connect allows up to 255 ASCII characters."""
 _TENANT = re.compile(r"[A-Za-z0-9._@-]{0,60}")
 
 

@@ -16,10 +16,12 @@ from pydantic_core import from_json, to_json
 from interlock.agent import Agent
 from interlock.capabilities import Question
 from interlock.dispatch.embedded import result_of
-from interlock.errors import InterlockError, KeyReused, TurnError, create_error
+from interlock.errors import InterlockError, KeyReused
+from interlock.runner import first_turn, next_turn
 from interlock.runtime.event_lines import RETOLD
 from interlock.runtime.events import Event
 from interlock.runtime.turns import ENDED, Page, StoredTurn
+from interlock.server.problems import turn_error
 from interlock.server.request_errors import Overloaded
 from interlock.server.service import rests
 
@@ -31,6 +33,7 @@ __all__ = [
     "Ended",
     "Message",
     "SpokenText",
+    "continues",
     "ended_of",
     "find_reply",
     "follow_events",
@@ -75,6 +78,17 @@ class Ended:
     input_tokens: int = 0
     output_tokens: int = 0
     """The tokens that the models of the turn reported; 0 where they report none."""
+    turn: str = ""
+    """The turn that it ended with: the message's own, or one that the agent has started after it."""
+
+    def followed_by(self, later: Ended) -> Ended:
+        """Return the end of a reply of two turns."""
+        return replace(
+            later,
+            text="\n\n".join(text for text in (self.text, later.text) if text),
+            input_tokens=self.input_tokens + later.input_tokens,
+            output_tokens=self.output_tokens + later.output_tokens,
+        )
 
 
 async def say(
@@ -125,6 +139,14 @@ async def said_before(server: Server, turns: Iterable[StoredTurn], given: str | 
 
 def _answer_of(turn: StoredTurn) -> Mapping[str, Any]:
     return {} if turn.answer is None else from_json(turn.answer)
+
+
+def continues(message: Message, last: Message) -> bool:
+    """Return whether the last reply of a session is the one to this message, or of a turn that the agent has started after it."""
+    if message.turn.turn == last.turn.turn:
+        return message.after == last.after
+    is_later = message.turn.position < last.turn.position
+    return is_later and last.after == 0 and first_turn(last.turn.turn) == first_turn(message.turn.turn)
 
 
 def was_said(turn: StoredTurn, key: str) -> bool:
@@ -239,8 +261,38 @@ async def follow_events(server: Server, message: Message) -> AsyncGenerator[list
 async def follow_reply(server: Server, message: Message) -> AsyncGenerator[list[str] | Ended, None]:
     """Yield the texts of a reply as they arrive, an empty list where nothing happens for a while, and at last how it ended.
 
-    The texts follow from the events alone, whenever the reply is followed.
+    The texts follow from the events alone, whenever the reply is followed. What turns say that the agent starts after this one belongs
+    to the reply, each in a paragraph of its own.
     """
+    before: Ended | None = None
+    current: Message | None = message
+    while current is not None:
+        ended = Ended(text="", error=Overloaded())
+        opening = [] if before is None else ["\n\n"]
+        async with aclosing(_follow_turn(server, current)) as following:
+            async for arrived in following:
+                if isinstance(arrived, Ended):
+                    ended = arrived
+                elif arrived:
+                    yield [*opening, *arrived]
+                    opening = []
+                else:
+                    yield arrived
+        before = ended if before is None else before.followed_by(ended)
+        current = await _next_message(server, current, ended)
+    if before is not None:
+        yield before
+
+
+async def _next_message(server: Server, message: Message, ended: Ended) -> Message | None:
+    """Return the turn that the agent has started after this one, if it has. It was accepted before the end of this one was stored."""
+    if ended.error is not None or ended.asks is not None or server.agents[message.turn.agent].follow is None:
+        return None
+    turn = await server.interlock.turns.store.get(next_turn(message.turn.turn))
+    return None if turn is None else Message(turn=turn)
+
+
+async def _follow_turn(server: Server, message: Message) -> AsyncGenerator[list[str] | Ended, None]:
     spoken = SpokenText(server.agents[message.turn.agent].speakers)
     async with aclosing(follow_events(server, message)) as following:
         async for arrived in following:
@@ -276,22 +328,16 @@ def _ended(server: Server, result: Mapping[str, Any], number: int = 0) -> Ended:
     asks = shown["metadata"].get("waiting") if result["status"] == "waiting" else None
     error = None
     if fault is not None:
-        error = create_error(fault["code"], shown["error"]["message"]) or _unnamed(fault["code"], shown["error"]["message"])
+        error = turn_error(fault["code"], shown["error"]["message"])
     return Ended(
         text=_as_text(shown["output"]) if asks is None else _question_text(asks),
         error=error,
         asks=asks,
         number=number,
+        turn=result["turn"],
         input_tokens=usage["input_tokens"] or 0,
         output_tokens=usage["output_tokens"] or 0,
     )
-
-
-def _unnamed(code: str, message: str) -> TurnError:
-    """Return an error with a code that is an agent's own."""
-    error = TurnError(message)
-    error.code = code  # pyright: ignore[reportAttributeAccessIssue] - of this one error
-    return error
 
 
 def _as_text(output: Any) -> str:

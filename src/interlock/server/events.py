@@ -22,6 +22,7 @@ from interlock.runtime.event_lines import EventDecoder
 from interlock.runtime.events import Event
 from interlock.runtime.observe import LOGGER
 from interlock.runtime.turns import ENDED, Page, StoredTurn, TurnFilter, TurnStatus, TurnStore
+from interlock.server.problems import public_event
 from interlock.server.request_errors import RequestError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class EventHub:
             while True:
                 # Before the lines: what comes while they are sent has to be looked at again.
                 changed, rests, count = feed.changed, feed.rests, len(feed.lines)
-                events = [decoder.decode(line) for line in feed.lines[decoder.count : count]]
+                events = [public_event(decoder.decode(line)) for line in feed.lines[decoder.count : count]]
                 wanted = [event for event in events if event["metadata"]["sequence"] > after]
                 if wanted:
                     yield wanted

@@ -225,7 +225,7 @@ class _Call:
         if ended.error is not None:
             return _failed(ended.error, ended.error.message, message)
         if ended.asks is not None and not ended.asks.get("to") and self._can_ask():
-            state = f"{message.turn.turn}.{ended.number}"
+            state = f"{ended.turn}.{ended.number}"
             return InputRequiredResult(input_requests={_ANSWER: _elicitation(ended.asks)}, request_state=state)
         content: dict[str, Any] = {"output": ended.text, "session": message.turn.session, "turn": message.turn.turn}
         if ended.asks is not None:

@@ -1,10 +1,14 @@
-"""Errors as `application/problem+json` (RFC 9457), with Interlock's codes. They name no path of the server and no command."""
+"""Errors as `application/problem+json` (RFC 9457), with Interlock's codes, and the errors of turns.
+
+They name no path, address, setting or command of the server. Who operates it finds these with `interlock turns show`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import to_json
 from starlette.responses import Response
@@ -24,9 +28,13 @@ from interlock.errors import (
     StateIncompatible,
     StoreError,
     TurnCancelled,
+    TurnError,
     TurnUnknown,
     TurnWaiting,
+    create_error,
 )
+from interlock.reply import Fault
+from interlock.runtime.events import Event
 from interlock.server.request_errors import (
     HostRefused,
     MethodRefused,
@@ -41,7 +49,7 @@ from interlock.server.request_errors import (
     TooManyRequests,
 )
 
-__all__ = ["MEDIA_TYPE", "Problem", "problem_of", "status_of"]
+__all__ = ["MEDIA_TYPE", "Problem", "fault_message", "problem_of", "public_event", "status_of", "turn_error"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -76,8 +84,10 @@ _STATUS: tuple[tuple[type[InterlockError], int], ...] = (
 """The first class that an error belongs to decides its status."""
 
 _RETRY_S = 2
-_PRIVATE = re.compile(r"(?:^|[\s'\"(=:])/\w|\s--?\w|Run: |[A-Za-z]:\\\\|\.py\b|\.db\b|://")
-"""What a message for the command line may have, and a client must not see: paths, options, commands, URLs."""
+_PRIVATE = re.compile(r"(?:^|[\s'\"(=:])/\w|\s--?\w|Run: |[A-Za-z]:\\\\|\.py\b|\.db\b|://|INTERLOCK_[A-Z]|'[\w.-]+:\d+'")
+"""What a message for the command line may have, and a client must not see: paths, options, commands, URLs, addresses, settings."""
+_OPERATORS = (StoreError, SettingsInvalid, ExtraMissing)
+"""Errors whose messages are about the server's own machine."""
 
 
 def status_of(error: InterlockError) -> int:
@@ -87,11 +97,50 @@ def status_of(error: InterlockError) -> int:
 
 def _detail(error: InterlockError) -> str:
     """Return the message of an error, or the description of its class where the message is for the command line."""
+    if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Overloaded):
+        return _description(error)
+    return _public_message(error)
+
+
+def _description(error: InterlockError) -> str:
+    return (type(error).__doc__ or "").partition("\n")[0]
+
+
+def _public_message(error: InterlockError) -> str:
     message = error.message.partition(" Fix: ")[0]
-    status = status_of(error)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Overloaded):
-        return (type(error).__doc__ or "").partition("\n")[0]
-    return (type(error).__doc__ or "").partition("\n")[0] if _PRIVATE.search(message) else message
+    return _description(error) if isinstance(error, _OPERATORS) or _PRIVATE.search(message) else message
+
+
+def turn_error(code: str, message: str) -> InterlockError:
+    """Return the error that a turn ended with, as a client may see it."""
+    error = create_error(code, message)
+    if error is None:
+        # The code is an agent's own.
+        error = TurnError(message)
+        error.code = code  # pyright: ignore[reportAttributeAccessIssue] - of this one error
+    InterlockError.__init__(error, _public_message(error))
+    return error
+
+
+def fault_message(fault: Fault | None) -> str:
+    """Return the message of a turn's error as a client may see it."""
+    return "" if fault is None else turn_error(fault.code, fault.message).message
+
+
+def public_event(event: Event) -> Event:
+    """Return an event with its error, or that of the turn that it ends, as a client may see it."""
+    data = event["data"]
+    output = data.get("output")
+    if "error" in data:
+        return cast("Event", {**event, "data": {**data, "error": _public_fault(data["error"])}})
+    if not event["parent_ids"] and isinstance(output, Mapping) and cast("Mapping[str, Any]", output).get("error") is not None:
+        ended = cast("Mapping[str, Any]", output)
+        return cast("Event", {**event, "data": {**data, "output": {**ended, "error": _public_fault(ended["error"])}}})
+    return event
+
+
+def _public_fault(fault: Any) -> Any:
+    return {**fault, "message": turn_error(fault["code"], fault["message"]).message}
 
 
 def problem_of(error: InterlockError) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import threading
@@ -76,12 +77,19 @@ class ServerProcess(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open the agents and listen. Raises AddressTaken."""
+        """Open the agents and listen. Raises AddressTaken, or what the agents could not be opened for."""
+        # What uvicorn logs here is raised.
+        log = logging.getLogger("uvicorn.error")
+        log.disabled = True
         try:
             await super().startup(sockets)
         except SystemExit as error:
+            if self._application.failure is not None:
+                raise self._application.failure from None
             where = f"Port {self.config.port} of '{self.config.host}'"
-            raise AddressTaken(f"{where} cannot be listened on. Fix: use another one, by '--port'.") from error
+            raise AddressTaken(f"{where} is in use, or not an address of this machine. Fix: use another one, by '--port'.") from error
+        finally:
+            log.disabled = False
         if self.started and self.on_ready is not None:
             self.on_ready()
 

@@ -19,6 +19,7 @@ from interlock.server import shapes
 from interlock.server.auth import Principal
 from interlock.server.examples import examples_of
 from interlock.server.layout import lay_out
+from interlock.server.problems import turn_error
 from interlock.server.service import rests
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def turn_shape(server: Server, turn: StoredTurn, *, is_full: bool = False) -> sh
         shown |= {"state": result.get("state"), "input": hide(header.given, graph.state.secret)}
         forked = None if header.fork is None else shapes.ForkedFrom(turn=header.fork.turn, step=header.fork.step)
     redacted = cast("dict[str, Any]", server.interlock.redactor.data({**shown, "waiting": waiting}))
+    if redacted["error"] is not None:
+        redacted["error"]["message"] = turn_error(redacted["error"]["code"], redacted["error"]["message"]).message
     for name, shape in _NESTED.items():
         redacted[name] = None if redacted[name] is None else shape.model_validate(redacted[name])
     return shapes.TurnShape.model_construct(

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from interlock.errors import InputSchema, TurnUnknown
 from interlock.runtime.turns import Page, StoredTurn
-from interlock.server.conversation import Ended, Message, find_reply, follow_reply, last_reply, reply_of, say, was_said
+from interlock.server.conversation import Ended, Message, continues, find_reply, follow_reply, last_reply, reply_of, say, was_said
 from interlock.server.events import EventStream, frame
 from interlock.server.openai_shapes import (
     ErrorResponse,
@@ -107,7 +107,7 @@ async def create_response(request: Request) -> Response:
     ended = await reply_of(server, message)
     if ended.error is not None:
         return ErrorResponse(TurnFailed(ended.error, ended.text), headers)
-    return Json(shown.ended(ended), headers=headers)
+    return Json(shown.ended(ended, await _completed_at(server, ended)), headers=headers)
 
 
 def _input(given: str | list[Item]) -> tuple[str | dict[str, Any], int]:
@@ -143,7 +143,7 @@ async def _continued(request: Request, previous: str, agent: str, key: str | Non
     found = await server.service.find(principal, agent=agent, session=message.turn.session, page=Page(limit=_SEARCHED))
     # A request that is sent again with its key comes after its own turn.
     is_again = key is not None and any(was_said(turn, key) for turn in found)
-    if not is_again and (found[0].turn != message.turn.turn or (await last_reply(server, found[0])).after != message.after):
+    if not is_again and not continues(message, await last_reply(server, found[0])):
         raise InputSchema("'previous_response_id' is not the last response of its session: a conversation continues from its end.")
     return message.turn.session
 
@@ -183,7 +183,8 @@ async def _now(request: Request) -> Response:
     message, is_complete = await _find(request, request.path_params["response"])
     shown, headers = _Shown(message), message_headers(request, message)
     if is_complete:
-        return Json(shown.ended(await reply_of(server, message)), headers=headers)
+        ended = await reply_of(server, message)
+        return Json(shown.ended(ended, await _completed_at(server, ended)), headers=headers)
     return Json(shown.resource(_open_status(message.turn)), headers=headers)
 
 
@@ -217,11 +218,11 @@ class _Shown:
         empty: dict[str, Any] = {"completed_at": None, "error": None, "incomplete_details": None, "output": [], "usage": None}
         return {**self._identity, "status": status, **empty, **more}
 
-    def ended(self, ended: Ended) -> dict[str, Any]:
+    def ended(self, ended: Ended, completed_at: int | None) -> dict[str, Any]:
         """Return the response with the message that it ended with, or with its error."""
         usage = _usage(ended)
         if ended.error is None:
-            return self.resource("completed", output=[self.output(ended.text, "completed")], usage=usage)
+            return self.resource("completed", output=[self.output(ended.text, "completed")], usage=usage, completed_at=completed_at)
         if ended.error.code == "cancelled":
             return self.resource("cancelled", usage=usage)
         said = [self.output(ended.text, "incomplete")] if ended.text and ended.text != ended.error.message else []
@@ -258,6 +259,12 @@ _UNUSED: Mapping[str, Any] = {
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+async def _completed_at(server: Server, ended: Ended) -> int | None:
+    """Return when the turn of a reply ended, in seconds since 1970. A turn that waits for a person has not ended."""
+    turn = None if ended.asks is not None else await server.interlock.turns.store.get(ended.turn)
+    return None if turn is None or turn.ended is None else int(turn.ended)
 
 
 def _usage(ended: Ended) -> dict[str, Any]:
@@ -303,7 +310,7 @@ async def _numbered(server: Server, shown: _Shown) -> AsyncGenerator[list[dict[s
                 fault = error_of(arrived.error)[1]["error"]
                 yield [event("failed") | {"type": "error", "code": fault["code"], "message": fault["message"], "param": None}]
             else:
-                response = shown.ended(arrived)
+                response = shown.ended(arrived, await _completed_at(server, arrived))
                 if said:
                     item = shown.output(said, "completed" if arrived.error is None else "incomplete")
                     events.append(event("output_text.done", **place, text=said, logprobs=[]))

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from interlock.runtime.turns import OPEN, Page, StoredTurn, TurnFilter, TurnStatus
 from interlock.server import shapes
 from interlock.server.events import EventPlace, EventStream, frame
+from interlock.server.problems import public_event
 from interlock.server.projections import agent_shape, session_summary, turn_shape, worker_shape
 from interlock.server.request_errors import RequestError
 from interlock.server.routing import (
@@ -152,7 +153,7 @@ def _wants_stream(request: Request) -> bool:
 
 
 async def _event_page(server: Server, turn: StoredTurn, after: int) -> Response:
-    events = [event async for event in server.interlock.turns.stored_events(turn.turn)]
+    events = [public_event(event) async for event in server.interlock.turns.stored_events(turn.turn)]
     shown = [cast("dict[str, Any]", event) for event in events[after : after + 1000]]
     return Json(shapes.EventPage(turn=turn.turn, status=turn.status, events=shown, next=min(len(events), after + len(shown))))
 
@@ -169,7 +170,7 @@ async def turn_steps(request: Request) -> Response:
     """Return the steps of a turn: what each run of a node read, wrote and called."""
     server = server_of(request)
     turn = await server.service.get(principal_of(request), request.path_params["turn"])
-    events = await server.interlock.turns.timed_events(turn.turn)
+    events = [(ms, public_event(event)) for ms, event in await server.interlock.turns.timed_events(turn.turn)]
     return Json(shapes.StepList(turn=turn.turn, status=turn.status, steps=steps_of(events)))
 
 

@@ -50,7 +50,7 @@ __all__ = ["generator", "ingress", "is_answered", "is_useful", "planner", "summa
 WHO = "analyst"
 """The name under which tools are offered to this agent."""
 
-_USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
+_USER = re.compile(r"[\x21-\x7e]{1,1024}")
 _CITED = re.compile(r"\[([A-Za-z0-9_-]+)\]")
 # Characters of one message, and of one tool output, in a prompt.
 _MAX_MESSAGE, _MAX_RESULT = 2_000, 6_000
@@ -74,7 +74,7 @@ async def ingress(
 ) -> Admitted:
     """Validate the new messages and the owner of the session, and let the policy judge the question."""
     if not _USER.fullmatch(user_id):
-        raise InputSchema("A user id has 1 to 128 letters, digits and '_', '.', '@', '+', '-'.")
+        raise InputSchema("A user id has 1 to 1,024 printable ASCII characters without spaces.")
     if owner not in {None, user_id}:
         raise InputSchema("The session belongs to another user.")
     new = came_after(messages, seen)

@@ -23,6 +23,7 @@ from interlock.server.langgraph.messages import ai_message, reply_id, reply_text
 from interlock.server.langgraph.sessions import Sessions
 from interlock.server.langgraph.stream import LAST_PART, FrameId, Projector, frames_of
 from interlock.server.langgraph.submission import NewRun, create_run
+from interlock.server.problems import fault_message
 from interlock.server.projections import time_text
 from interlock.server.routing import Json, principal_of, read_number
 from interlock.server.service import rests
@@ -218,7 +219,7 @@ class RunRoutes:
 
     def _last_frames(self, turn: StoredTurn | None, id_: FrameId) -> list[bytes]:
         error = None if turn is None or turn.status not in {"error", "cancelled"} else result_of(turn).error
-        frames = [] if error is None else [_frame({"error": error.code, "message": error.message}, "error", id_)]
+        frames = [] if error is None else [_frame({"error": error.code, "message": fault_message(error)}, "error", id_)]
         return [*frames, _frame(None, "end", id_._replace(part=id_.part + 1))]
 
     def _waiting(self, principal: Principal, turn: StoredTurn, *, leave: Callable[[], Awaitable[None]] | None) -> Response:
@@ -233,8 +234,7 @@ class RunRoutes:
         """Return the values that a run left, with its question or its error."""
         turn = await self._server.service.get(principal, run)
         if turn.status in {"error", "cancelled"}:
-            error = result_of(turn).error
-            return {"__error__": {"error": turn.code or "error", "message": "" if error is None else error.message}}
+            return {"__error__": {"error": turn.code or "error", "message": fault_message(result_of(turn).error)}}
         result, subject = result_of(turn), await self._sessions.subject(principal, turn)
         found = await self._sessions.interrupts(turn)
         is_over = turn.status == "success" and result.output is not None

@@ -14,6 +14,7 @@ from interlock.server.auth import Principal
 from interlock.server.langgraph.bodies import CheckpointBody, HistoryBody, read_shape
 from interlock.server.langgraph.sessions import Sessions, ThreadView
 from interlock.server.langgraph.stream import Projector, Snapshot, Subject
+from interlock.server.problems import public_event
 from interlock.server.projections import time_text
 from interlock.server.request_errors import NotFound
 from interlock.server.routing import Json, principal_of, read_number
@@ -26,7 +27,7 @@ async def _snapshots_of(sessions: Sessions, principal: Principal, turn: StoredTu
     """Return the checkpoints of a turn, oldest first."""
     projector = Projector(await sessions.subject(principal, turn))
     async for event in sessions.server.interlock.turns.stored_events(turn.turn):
-        projector.project(event)
+        projector.project(public_event(event))
     return projector.subject, projector.snapshots
 
 

@@ -24,7 +24,7 @@ from interlock.server.langgraph.runs import StreamCut
 from interlock.server.langgraph.sessions import Sessions, ThreadView
 from interlock.server.langgraph.stream import Projector
 from interlock.server.langgraph.submission import create_run
-from interlock.server.problems import problem_of
+from interlock.server.problems import fault_message, problem_of
 from interlock.server.request_errors import NotAllowed, Overloaded, SessionUnknown, TooManyRequests
 from interlock.server.routing import Json, principal_of
 from interlock.stores.threads import Thread
@@ -178,7 +178,7 @@ class ThreadStreamRoutes:
 
     def _error_of(self, turn: StoredTurn) -> str | None:
         error = result_of(turn).error
-        return None if error is None else self._server.interlock.redactor.text(f"{error.code}: {error.message}")
+        return None if error is None else self._server.interlock.redactor.text(f"{error.code}: {fault_message(error)}")
 
     async def _is_closing(self, seconds: float) -> bool:
         try:
