@@ -21,3 +21,12 @@ def test_a_colleague_answers_from_another_terminal(interlock: Command):
     interlock("run", "desk", "Can I talk to a person?", "--session", "s")
     answered = interlock("run", "desk", "--answer", "I call you at five.", "--session", "s")
     assert "A colleague says: I call you at five." in answered.stdout
+
+
+def test_a_new_input_ends_the_question_and_shows_no_command_that_would_come_too_late(interlock: Command):
+    interlock("run", "desk", "Can I talk to a person?", "--session", "s")
+    ran = interlock("run", "desk", "how much is the steel desk lamp dimmable?", "--session", "s")
+    assert "46.90 EUR" in ran.stdout
+    assert "The input does not answer this question, and ends it:" in ran.stderr
+    assert "--answer" not in ran.stdout + ran.stderr
+    assert interlock("run", "desk", "--answer", "I call you.", "--session", "s").returncode == 2

@@ -151,6 +151,7 @@ def test_run_accepts_an_answer_or_a_new_goal_that_ends_the_open_one(interlock: C
     answered = interlock("run", "puntini", "Person", "--session", "s")
     assert "Which one do you mean?" in answered.stdout, "the open question comes first"
     assert answered.stdout.endswith("You mean Person Design. Changed Person Design (status: done).\n")
+    assert "--answer" not in answered.stdout, "the question is answered already"
     interlock("run", "puntini", "Set the size of Design to 3", "--session", "s")
     other = interlock("run", "puntini", "Create a task Build", "--session", "s")
     assert "Which one do you mean?" in other.stdout

@@ -153,10 +153,11 @@ def test_a_visitor_understands_the_tour_and_learns_what_to_do_next(terminal: Ter
         "        ... and 5 more\n",
         "path_denied",
         "        5. added Apollo -[HAS_TASK]-> Design",
-        "  seen     forged origins and seals do not cross the bridge",
+        "  in    (as admin) What do the docs say about cancelling?",
+        "        ok  On call\n",
         "  path  parse_goal > [plan_step > route_tool > call_tool > evaluate] x 7 >",
         "  out   waiting  'Design' could be Person Design or Task Design. Which one do",
-        "  agrees   signatures, state and rows fit together  (5 graphs)",
+        "  (interlock verify desk)",
     ):
         assert said in tour
     scenes = [scene for agent in INTRODUCED for scene in load_scenarios(load_agent(agent).scenes or Path()) if scene.tour]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from interlock.agent import Agent
-from interlock.cli.screen import as_path, folded
+from interlock.cli.live import Live
+from interlock.cli.screen import as_path, console, folded
 from interlock.discovery import load_agent
+from interlock.runtime.event_lines import RETOLD
 from interlock.settings import Settings
+from interlock.verification.invariants import How
 from interlock_agents.tour import guide
 
 SCENES = """
@@ -66,8 +70,11 @@ async def test_a_tour_as_expected_exits_with_0(tmp_path: Path, monkeypatch: pyte
     shown = capsys.readouterr().out
     assert "\na greeting\n  in    hello\n  node  router_node" in shown
     assert "\n  also  a wrong picture  (7 steps)\n        media_malformed  The media is damaged" in shown
-    assert "  agrees   signatures, state and rows fit together\n" in shown
-    assert "interlock verify" in shown
+    assert re.search(r"^  (\d+ \w+, )*[1-9]\d* agrees, .*  \(interlock verify sam\)$", shown, re.MULTILINE)
+    assert "signatures, state and rows fit together" not in shown, "guarantees are counted"
+    for how in get_args(How):
+        assert f"{how}: " in shown, "the legend explains it"
+    assert [line for line in shown.splitlines() if line.endswith(" ")] == []
     assert re.search(r"As expected: 2 turns, \d+ guarantees\.", shown)
     assert "hidden" not in shown
     assert "WRONG" not in shown
@@ -79,7 +86,7 @@ async def test_a_tour_as_expected_exits_with_0(tmp_path: Path, monkeypatch: pyte
         ("All of it.", "All of it."),
         ("Asked: how many\n\nTwo.\nOr three.", "Two. Or three."),
         ("| a | b |\n|---|---|\n| 1 | 2 |\n\nThat is all.", "a table of a, b: 1 row"),
-        ("Here:\n| a |\n|---|\n| 1 |", "Here: | a | |---| | 1 |"),
+        ("# Here:\n| a |\n|---|\n| 1 |", "Here:"),
         ("", ""),
     ],
 )
@@ -115,6 +122,35 @@ async def test_a_broken_guarantee_fails_the_tour(tmp_path: Path, monkeypatch: py
     settings = Settings(engine="direct", data_dir=tmp_path, model_path=tmp_path / "no-weights")
     assert await guide.Tour(settings).run() == 1
     assert "BROKEN" in capsys.readouterr().out
+
+
+async def test_an_input_is_shown_without_a_prefix_that_a_reader_would_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert await taken(tmp_path, monkeypatch, SCENES.replace("telling = true", 'telling = true\nrole = "admin"'), model="stub") == 0
+    assert "\n  in    (as admin) hello\n" in capsys.readouterr().out
+
+
+async def test_a_headline_that_is_wrapped_has_no_blanks_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    agent = replace(load_agent("sam"), scenes=None, invariants=(), summary=f"{'x' * 60} {'y' * 18} z")
+    show_only(agent, monkeypatch)
+    assert await guide.Tour(Settings(engine="direct", data_dir=tmp_path, model_path=tmp_path / "no-weights")).run() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith(" ")] == []
+    assert f"{'x' * 60} {'y' * 18}" in lines
+
+
+def test_the_event_that_replaces_others_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    replaced: Any = {"event": "on_custom_event", "name": RETOLD, "run_id": "r", "metadata": {}, "data": {"from": 8}}
+    tour = guide.Tour(Settings(engine="direct", data_dir=tmp_path))
+    for listen in (Live(console()).listen, tour._show_step):  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - what a listener is
+        listen(replaced)
+        assert capsys.readouterr().out == ""
+        listen(replaced | {"name": "planned"})
+        assert "planned: from 8" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

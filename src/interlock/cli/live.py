@@ -14,6 +14,7 @@ from interlock.cli.answer import Answer, print_answer
 from interlock.cli.screen import safe
 from interlock.contract.schema import to_json
 from interlock.reply import Fault
+from interlock.runtime.event_lines import RETOLD
 from interlock.runtime.events import Event
 from interlock.runtime.turn import TurnResult
 
@@ -53,7 +54,7 @@ class Live:
                 self._show_status(f"{event['metadata'].get('langgraph_node', '')}: {self._tools.running}")
             case "on_tool_end" | "on_tool_error":
                 self._print(self._tools.end(event))
-            case "on_custom_event":
+            case "on_custom_event" if event["name"] != RETOLD:
                 self._print(Text(in_words(event)))
             case "on_chat_model_stream" if self._is_reply(event):
                 self._stream(str(event["data"]["chunk"].get("text", "")))

@@ -155,9 +155,10 @@ class _Request:
                 if not text.strip():
                     return suspended
                 if not output.is_quiet:
-                    print_error("This session waits for an answer:")
-                    show_result(suspended, agent=self.agent, options=self.options)
-            if self.answer is not None or (suspended is not None and self.file is None and is_answer(text, suspended)):
+                    answers = self._answers(text, suspended)
+                    print_error("This session waits for an answer:" if answers else "The input does not answer this question, and ends it:")
+                    _show(suspended, list(options_of(suspended)))
+            if self.answer is not None or (suspended is not None and self._answers(text, suspended)):
                 earlier = [] if is_abort(text) else await turn.events()
                 with output.live or contextlib.nullcontext():
                     return await turn.answer(text, output.listener(earlier))
@@ -172,6 +173,9 @@ class _Request:
                     on_event=output.listener(),
                     record=self.record,
                 )
+
+    def _answers(self, text: str, suspended: TurnResult) -> bool:
+        return self.file is None and is_answer(text, suspended)
 
     def _read(self, limit: int) -> str:
         if self.answer is not None:
@@ -206,6 +210,11 @@ def show_result(result: TurnResult, live: Live | None = None, *, agent: str = ""
     lines = list(options_of(result))
     if result.status == "waiting":
         lines += answer_commands(agent or result.agent, result.session, result.metadata["waiting"], options)
+    _show(result, lines, live)
+
+
+def _show(result: TurnResult, lines: Iterable[str], live: Live | None = None) -> None:
+    """Print a result, and these lines below it."""
     if not is_terminal():
         if result.error is not None:
             print_error(error_line(result.error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +21,7 @@ from interlock.cli.screen import as_path, console, folded, program, safe
 from interlock.cli.verify import COLOURS
 from interlock.discovery import load_agent
 from interlock.engine import ENGINES
+from interlock.runtime.event_lines import RETOLD
 from interlock.runtime.events import Event
 from interlock.settings import Settings
 from interlock.testing.scenario_results import ScenarioResult
@@ -31,9 +33,8 @@ from interlock_agents import INTRODUCED
 
 __all__ = ["Tour", "in_a_line"]
 
-# Columns for the word before a line, and for how a guarantee is known.
+# Columns for the word before a line.
 _MARGIN = 8
-_HOW_MARGIN = 11
 # Lines of a table that are shown: its header, the rule, some rows.
 _ROWS = 7
 # The longest path of a turn that is shown node by node.
@@ -60,13 +61,14 @@ class Tour:
         self._screen.print(f"[dim]model {settings.model}, engine {settings.engine}, no key needed[/]")
         self._screen.print("[dim]in: the input   node: a step, with the fields it wrote   call: a model call[/]")
         self._screen.print("[dim]tool: a tool call   path: the steps   out: the result   also: another turn[/]")
-        self._screen.print("[dim]agrees, decided, seen: how a guarantee is known (compared, all cases, examples)[/]\n")
+        self._screen.print("[dim]How a guarantee is known:   proved: on every path   decided: in all cases[/]")
+        self._screen.print("[dim]agrees: two descriptions are compared   seen: in examples   trusted: not checked[/]\n")
         for number, agent in enumerate(agents, start=1):
             nodes = sum(len(graph.nodes) for graph in agent.graphs)
             if number > 1:
                 self._screen.print()
             self._screen.rule(f"[bold]{agent.name}[/] [dim]{number} of {len(agents)}[/]", align="left")
-            self._screen.print(f"{agent.summary}  [dim]({nodes} nodes)[/]")
+            self._wrapped(Text.assemble(agent.summary, (f"  ({nodes} nodes)", "dim")))
             await self._run_scenarios(agent)
             await self._verify(agent)
         self._screen.print()
@@ -160,28 +162,25 @@ class Tour:
                 self._tools.begin(event)
             case "on_tool_end" | "on_tool_error":
                 self._one_line(self._tools.end(event), "tool")
-            case "on_custom_event":
+            case "on_custom_event" if event["name"] != RETOLD:
                 self._line("event", Text(in_words(event)))
             case _:
                 pass
 
     async def _verify(self, agent: Agent) -> None:
         self._heading(f"what {agent.name} guarantees")
-        graphs = [f"{graph.name}: " for graph in agent.graphs]
-        alike: dict[tuple[How, str], int] = {}
+        found = Counter[How]()
         with self._screen.status("[dim]verifying[/]") as status:
             async for verdict in verify_agent(agent):
-                self._guarantees += 1
                 if not verdict.holds:
                     self._line("BROKEN", Text(verdict.invariant), "bold red")
                     self._differs(verdict.proof)
                     continue
-                graph = next((graph for graph in graphs if verdict.invariant.startswith(graph)), "")
-                shown = verdict.invariant.removeprefix(graph)
-                alike[verdict.how, shown] = alike.get((verdict.how, shown), 0) + 1
+                found[verdict.how] += 1
                 status.update(f"[dim]after '{verdict.invariant}'[/]")
-        for (how, shown), count in alike.items():
-            self._line(how, Text.assemble(shown, (f"  ({count} graphs)" if count > 1 else "", "dim")), COLOURS[how], margin=_HOW_MARGIN)
+        self._guarantees += found.total()
+        kinds = [Text(f"{found[how]} {how}", COLOURS[how]) for how in COLOURS if found[how]]
+        self._wrapped(Text.assemble("  ", Text(", ").join(kinds), (f"  (interlock verify {agent.name})", "dim")))
 
     async def _redact(self) -> None:
         """Run a turn whose input has the form of a key, and search its events for the key."""
@@ -212,11 +211,17 @@ class Tour:
     def _heading(self, title: str) -> None:
         self._screen.print(f"\n[bold cyan]{title}[/]")
 
-    def _line(self, word: str, text: Text, style: str = "dim", *, margin: int = _MARGIN) -> None:
+    def _line(self, word: str, text: Text, style: str = "dim") -> None:
         """Show a word with a text beside it, wrapped to the width of the screen."""
-        for number, line in enumerate(text.wrap(self._screen, max(1, self._screen.width - margin))):
+        for number, line in enumerate(text.wrap(self._screen, max(1, self._screen.width - _MARGIN))):
             line.rstrip()
-            self._screen.print(Text.assemble((f"  {'' if number else word}".ljust(margin), style), line))
+            self._screen.print(Text.assemble((f"  {'' if number else word}".ljust(_MARGIN), style), line))
+
+    def _wrapped(self, text: Text) -> None:
+        """Show a text, wrapped to the width of the screen without blanks at the ends of its lines."""
+        for line in text.wrap(self._screen, self._screen.width):
+            line.rstrip()
+            self._screen.print(line)
 
     def _one_line(self, text: Text, word: str = "") -> None:
         """Show a text in one line, truncated to the width of the screen."""
@@ -267,13 +272,16 @@ def _outcome_of(found: ScenarioResult) -> tuple[tuple[str, str], str]:
 
 
 def in_a_line(said: str, asked: str) -> str:
-    """Return an output in one line, without the question that it repeats. A table is summed up by its columns and its number of rows."""
+    """Return an output in one line, without the question that it repeats.
+
+    A table is summed up by its columns and its number of rows. If text precedes the table, only the first line of the text is returned.
+    """
     lines = [line for line in said.splitlines() if line.strip() and line.partition(": ")[2] != asked]
     rows = [line for line in lines if line.startswith("|")]
     if rows[:1] == lines[:1] and rows:
         head = ", ".join(cell.strip() for cell in rows[0].strip("|").split("|"))
         return f"a table of {head}: {_counted(len(rows) - 2, 'row')}"
-    return " ".join(lines)
+    return lines[0].lstrip("# ") if rows else " ".join(lines)
 
 
 def _steps(found: ScenarioResult) -> str:
@@ -284,8 +292,10 @@ def _who(scenario: Scenario, turn: Turn) -> str:
     """Return who speaks, or the kind of the input."""
     if turn.media is not None:
         return f"({turn.media}) "
-    role = "a person" if turn.answer is not None else turn.role or scenario.role
-    return "" if role is None else f"{role}: "
+    if turn.answer is not None:
+        return "(a person answers) "
+    role = turn.role or scenario.role
+    return "" if role is None else f"(as {role}) "
 
 
 def _short(text: str, limit: int) -> str:
