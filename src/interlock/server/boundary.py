@@ -117,7 +117,9 @@ class Boundary:
         # Without the query, which a client may have put a secret into.
         state, parameters = scope.get("state", {}), scope.get("path_params", {})
         fields = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1000, 1)}
-        fields |= {name: state.get(name) or parameters.get(name) for name in ("turn", "session")}
+        # LangGraph's names for a turn and a session are `run` and `thread`.
+        for name, other in (("turn", "run"), ("session", "thread")):
+            fields[name] = state.get(name) or parameters.get(name) or parameters.get(other)
         principal = state.get("principal")
         fields["principal"] = None if principal is None else principal.name
         LOGGER.info("request", extra={"fields": fields})

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -33,6 +34,8 @@ class Metrics:
         self.ended: Counter[tuple[str, str]] = Counter()
         self.seconds: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * (len(_BUCKETS) + 2))
         """For each agent: how many turns took no longer than each bucket, all turns, and the sum of their seconds."""
+        self.tokens: Counter[tuple[str, str]] = Counter()
+        """The tokens that models have reported, by agent and direction, of turns that have ended."""
         self.requests: Counter[tuple[str, int]] = Counter()
         self.takeovers = self.lost = self.commits = self.retold = 0
         self.lag_s = 0.0
@@ -46,6 +49,14 @@ class Metrics:
             counts[number] += seconds <= bound
         counts[-2] += 1
         counts[-1] += seconds
+
+    def count_tokens(self, agent: str, result: bytes) -> None:
+        """Count the tokens of a turn that has ended here, with what earlier attempts used."""
+        usage: dict[str, int | None] = from_json(result).get("usage") or {}
+        for direction in ("input", "output"):
+            tokens = usage.get(f"{direction}_tokens")
+            if tokens is not None:
+                self.tokens[agent, direction] += tokens
 
     async def watch_loop(self) -> None:
         """Measure how late the event loop is, until cancelled."""
@@ -88,6 +99,9 @@ class MeteredTurns:
         agent, since = self._running.pop(turn, (None, 0.0))
         if agent is not None and verdict != "lost":
             self._metrics.observe(agent, end.status, asyncio.get_running_loop().time() - since)
+            # A turn that waits reports its tokens again with those of the rest.
+            if end.status != "waiting" and end.result is not None:
+                self._metrics.count_tokens(agent, end.result)
         return verdict
 
     async def renew(self, worker: str, turns: Mapping[str, int], *, lease_s: float = 3.0) -> dict[str, Verdict]:
@@ -139,6 +153,9 @@ async def _lines(server: Server) -> list[str]:
         lines += [f'interlock_turn_seconds_bucket{{{label},le="{bound:g}"}} {counts[n]:g}' for n, bound in enumerate(_BUCKETS)]
         lines += [f'interlock_turn_seconds_bucket{{{label},le="+Inf"}} {counts[-2]:g}']
         lines += [f"interlock_turn_seconds_sum{{{label}}} {counts[-1]:g}", f"interlock_turn_seconds_count{{{label}}} {counts[-2]:g}"]
+    lines += _family(
+        "interlock_tokens_total", "counter", "tokens of models in turns that ended in this process", _by(found.tokens, "agent", "direction")
+    )
     try:
         load, now = await server.service.load(), await server.interlock.turns.store.now()
     except InterlockError:
