@@ -52,10 +52,11 @@ coverage: $(INSTALLED) ## Find branches of contract/, engine/ and runtime/ that 
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov -m "not hypothesis" -k "not [langgraph" $(COVERING) $(ARGS)
 
 SOAK := INTERLOCK_KILLS=$${INTERLOCK_KILLS:-5000} INTERLOCK_FREEZES=$${INTERLOCK_FREEZES:-300} INTERLOCK_TURNS=$${INTERLOCK_TURNS:-10000} \
-	INTERLOCK_SCHEDULES=$${INTERLOCK_SCHEDULES:-10000000} INTERLOCK_BAD_REQUESTS=$${INTERLOCK_BAD_REQUESTS:-50000}
+	INTERLOCK_SCHEDULES=$${INTERLOCK_SCHEDULES:-10000000} INTERLOCK_BAD_REQUESTS=$${INTERLOCK_BAD_REQUESTS:-50000} \
+	INTERLOCK_STREAMS=$${INTERLOCK_STREAMS:-200}
 
 soak: $(INSTALLED) ## Kill, freeze and search for hours; a failure names its seed, INTERLOCK_SEED repeats it
-	@$(SOAK) $(BIN)/python -m pytest -s -q --timeout 0 tests/faults tests/server/test_many_bad_requests.py $(ARGS)
+	@$(SOAK) $(BIN)/python -m pytest -s -q --timeout 0 tests/faults tests/server/test_many_bad_requests.py tests/server/test_serve_command.py $(ARGS)
 
 dojo: $(INSTALLED) ## Run all 949 attacks of AgentDojo, with policies and without: up to half an hour
 	@INTERLOCK_DOJO_SHARE=1 $(BIN)/python -m pytest -s -q --timeout 0 -p no:xdist tests/interop/test_agentdojo.py $(ARGS)
