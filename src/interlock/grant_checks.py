@@ -16,6 +16,17 @@ from interlock.runtime.targets import CALL_EXTRAS, Composed, Subgraph, parts_of
 __all__ = ["adapter_problems", "gate_problems", "part_problems", "subgraph_problems"]
 
 
+async def _bare() -> None: ...
+
+
+async def _described() -> None:
+    """Do nothing."""
+
+
+_EMPTY = frozenset({_bare.__code__.co_code, _described.__code__.co_code})
+"""The bytecode of methods that are declared in a Protocol and not defined."""
+
+
 def gate_problems(
     graph: Graph, composed: Mapping[type, Composed], grants: Mapping[type, object], needed: Iterable[type]
 ) -> Iterator[Problem]:
@@ -58,6 +69,8 @@ def _mismatch(name: str, declared: Callable[..., Any], made: Any, parts: Collect
     )
     if not callable(made):
         return f"has no {kind} '{name}'.", "add the method."
+    if getattr(made, "__func__", None) is declared and declared.__code__.co_code in _EMPTY:
+        return f"has no {kind} '{name}' of its own: the capability's, which it inherits, does nothing.", "add the method."
     if not is_right(made):
         return f"its '{name}' is no {kind}.", "declare it with 'async def'" + (", and yield." if kind == "async generator" else ".")
     signature = inspect.signature(declared)

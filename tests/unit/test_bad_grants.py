@@ -38,6 +38,39 @@ def test_what_has_none_of_the_methods_is_refused_for_every_capability(capability
     assert all(f"'{name}'" in told for name in methods(capability))
 
 
+class Ledger(Capability, Protocol):
+    async def pay(self, amount: int) -> None: ...
+
+    async def refund(self, amount: int) -> None:
+        """Give money back."""
+
+    async def pay_twice(self, amount: int) -> None:
+        """Pay two times, in every ledger."""
+        await self.pay(amount)
+        await self.pay(amount)
+
+
+class Misspelt(Ledger):
+    async def payy(self, amount: int) -> None:
+        del amount
+
+
+class Complete(Ledger):
+    async def pay(self, amount: int) -> None:
+        del amount
+
+    async def refund(self, amount: int) -> None:
+        del amount
+
+
+def test_an_empty_method_that_is_inherited_from_the_capability_is_a_missing_one():
+    told = refusal({Ledger: cast("Any", Misspelt)()})
+    assert "no async method 'pay' of its own" in told
+    assert "no async method 'refund' of its own" in told
+    assert "pay_twice" not in told
+    Interlock(Settings(), grants={Ledger: Complete()})
+
+
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda one: one.__name__)
 def test_methods_that_are_not_async_are_named_for_every_capability(capability: type):
     blocking = type("Blocking", (), dict.fromkeys(methods(capability), print))

@@ -17,7 +17,7 @@ from interlock import END, Capability, Graph, Interlock, Outcome, Settings, Subg
 from interlock.agent import Agent
 from interlock.discovery import agent_of
 from interlock.engine import EngineName
-from interlock.errors import RateLimited, StoreFull
+from interlock.errors import InputSchema, RateLimited, StoreFull
 from interlock.runtime import call
 from interlock.runtime.layers import Layer
 from interlock.runtime.rate_limits import RateLimits
@@ -178,7 +178,7 @@ async def test_the_caller_can_name_the_turn(engine: EngineName):
     assert (result.turn, result.session) == ("order:4711", "order:4711")
 
 
-@pytest.mark.parametrize("wrong", ["", " ", "a b", "x" * 129, "\n", 5])
+@pytest.mark.parametrize("wrong", ["", " ", "a b", "x" * 1025, "\n", 5])
 @pytest.mark.parametrize("name", ["turn", "principal"])
 async def test_an_invalid_id_is_refused(name: str, wrong: Any, engine: EngineName):
     till = Till()
@@ -186,6 +186,12 @@ async def test_an_invalid_id_is_refused(name: str, wrong: Any, engine: EngineNam
         await app(engine, till).run(graph(shop_around), "pear", **{name: wrong})
     assert getattr(refused.value, "code", None) == "input_schema"
     assert till.keys == []
+
+
+async def test_an_id_of_a_turn_is_shorter_than_one_of_a_principal(engine: EngineName):
+    with pytest.raises(InputSchema, match="1 to 128"):
+        await app(engine, Till()).run(graph(shop_around), "pear", turn="x" * 129)
+    assert (await app(engine, Till()).run(graph(shop_around), "pear", principal="x" * 1024)).error is None
 
 
 class Known(TypedDict, total=False):
