@@ -410,6 +410,10 @@ WRONG_DOCUMENTS = {
     ),
     "a field and a node of a name": (OWN.replace("`order`", "`approve`"), "'approve' is the name of a node and of a field"),
     "a name of Interlock's": (OWN.replace("Approved", "Outcome"), "'Outcome' is a name of Interlock or Python"),
+    "a node with a hyphen": (
+        OWN.replace("--> read_order", "--> read-order[Read an order]"),
+        "cannot be read at '-order[Read an order]'. The name of a node is a Python name. Fix: write 'read_order' instead of 'read-order'.",
+    ),
     "two graphs": (OWN + OWN, "has several flowcharts. Fix: name the graph by '--graph'"),
 }
 
@@ -424,6 +428,49 @@ def test_a_document_that_no_rows_can_agree_with_is_refused_with_the_reason(
     assert (code, printed, err.partition(":")[0]) == (2, "", "document_invalid")
     assert says in err
     assert not Path("shop").exists()
+
+
+def test_a_document_that_does_not_exist_is_named_once(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    said = "document_invalid: The document 'none.md' cannot be read: No such file or directory.\n"
+    assert command("new", "shop", "--from", "none.md") == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "says"),
+    [
+        (("Ledger", "Ledger"), "New capabilities: `Ledger`\n"),
+        (("`Model`", "`Modell`"), "New capabilities: `Modell` (did you mean `Model`?), `Ledger`\n"),
+    ],
+)
+def test_new_capabilities_are_named_with_those_that_were_perhaps_meant(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, misspelt: tuple[str, str], says: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("orders.md").write_text(OWN.replace(*misspelt), encoding="utf-8")
+    code, printed, _ = command("new", "shop", "--from", "orders.md")
+    assert code == 0
+    assert says in printed
+
+
+def test_a_method_that_is_misspelt_in_a_generated_adapter_is_missing(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    Path("orders.md").write_text(OWN, encoding="utf-8")
+    command("new", "shop", "--from", "orders.md")
+    adapters = Path("shop/adapters.py")
+    adapters.write_text(adapters.read_text(encoding="utf-8").replace("def call", "def cal"), encoding="utf-8")
+    code, _, err = command("run", "shop:agent", "two lamps", "--engine", "direct")
+    assert (code, "LocalLedger" in err, "call" in err) == (2, True, True), err
+
+
+def test_the_steps_to_a_written_agent_are_listed(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    Path("orders.md").write_text(OWN, encoding="utf-8")
+    command("new", "shop", "--from", "orders.md")
+    readme = Path("shop/README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^(\d)\.", readme, re.MULTILINE) == ["1", "2", "3", "4", "5"]
+    for said in ("Closed fields (`Literal`, `bool`)", "`@guard`", "`Ledger`", "`offline=`", "remove each `xfail` mark", "`MISSING`"):
+        assert said in readme
 
 
 def test_the_smallest_agent_runs_and_its_tests_pass(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -16,11 +16,12 @@ from pathlib import Path
 import interlock.capabilities as library
 from interlock.capabilities.capability import is_capability, methods
 from interlock.contract.dataflow import distances
-from interlock.contract.document import DUTY_COLUMNS, Document, Duties, Edge, read_document
+from interlock.contract.document import DUTY_COLUMNS, Document, Duties, Edge, read_document, read_document_text
 from interlock.errors import DocumentInvalid
 from interlock.providers.library import LIBRARY
+from interlock.spelling import closest
 
-__all__ = ["Blueprint", "BlueprintNode", "library_methods", "read_blueprint"]
+__all__ = ["Blueprint", "BlueprintNode", "library_methods", "read_blueprint", "similar_capabilities"]
 
 _READ, _WRITE, _USE, _MUST_NOT = DUTY_COLUMNS
 _BRANCH = "branch"
@@ -84,10 +85,7 @@ class Blueprint:
 
 def read_blueprint(path: Path, *, graph: str) -> Blueprint:
     """Read the document of a graph. Raises DocumentInvalid if no rows can agree with it, with every reason."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DocumentInvalid(f"The document '{path}' cannot be read: {error}.") from error
+    text = read_document_text(path)
     if len(_CHART.findall(text)) > 1 and f"`{graph}`" not in text:
         raise DocumentInvalid(f"'{path.name}' has several flowcharts. Fix: name the graph by '--graph', as the heading of its part does.")
     document = read_document(text, graph=graph)
@@ -295,6 +293,11 @@ def library_methods(name: str) -> list[str]:
     """Return the methods of a capability of the library."""
     capability = _library_capability(name)
     return [] if capability is None else [*methods(capability)]
+
+
+def similar_capabilities(name: str) -> list[str]:
+    """Return the capabilities of the library whose names are close to this one."""
+    return closest(name, filter(_library_capability, library.__all__))
 
 
 def _is_provided(name: str) -> bool:

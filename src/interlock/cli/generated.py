@@ -14,7 +14,16 @@ __all__ = ["GENERATED", "generate"]
 _WIDTH = 88
 _ANYTHING = "self, *args: object, **kwargs: object"
 """The parameters of a method whose signature is the library's: see the capability."""
-_DOUBLE = "Replace it by a test double, such as interlock.testing.ScriptedModel."
+_DOUBLE = "`interlock.testing.ScriptedModel` is one for a `Model`."
+_TYPES_STEP = (
+    "Give the fields in `state.py` their types. All of them are `str` now. Closed fields (`Literal`, `bool`) that routing depends on"
+    " are `Control`; a `@guard` decides on anything else."
+)
+_ADAPTERS_STEP = "Write the methods of {own}: in `capabilities.py` what they take and return, in `adapters.py` what they do."
+_OFFLINE_STEP = (
+    "Write the rules that answer without a model: a subclass of `interlock.Rules` in `offline.py`, passed to the agent in"
+    " `__init__.py` as `offline=`."
+)
 
 GENERATED: Mapping[str, str] = {
     "README.md": "what to do next",
@@ -48,14 +57,20 @@ def generate(name: str, blueprint: Blueprint) -> dict[str, str]:
 
 def _readme(name: str, blueprint: Blueprint) -> str:
     own = ", ".join(f"`{capability}`" for capability in blueprint.unprovided)
-    adapters = f"3. Write the methods of {own}: in `capabilities.py` what they take and return, in `adapters.py` what they do.\n"
+    used = {capability for node in blueprint.nodes for capability in node.uses}
+    doubles = f" and each `MISSING` by a test double. {_DOUBLE}" if used else "."
+    steps = [
+        _TYPES_STEP,
+        "Write the bodies in `nodes.py`. In `state.py`, remove from each outcome the fields that it does not write.",
+        *([_ADAPTERS_STEP.format(own=own)] if blueprint.unprovided else []),
+        *([_OFFLINE_STEP] if "Model" in used else []),
+        f"In `test_{name}.py`, remove each `xfail` mark, and replace the empty values{doubles}",
+    ]
     return f"""# {name}
 
 Generated from `document.md`. The rows agree with the document already; the bodies of the nodes are still to be written.
 
-1. Give the fields in `state.py` their types. All of them are `str` now. Label a field `Control` if routing depends on it.
-2. Write the bodies in `nodes.py`. In `state.py`, remove from each outcome the fields that it does not write.
-{adapters if blueprint.unprovided else ""}
+{"".join(f"{number}. {step}{chr(10)}" for number, step in enumerate(steps, start=1))}
 A change of the rows is a change of the architecture: write it into `document.md` too.
 
     interlock show {name}:agent
@@ -213,14 +228,14 @@ def _capabilities(name: str, blueprint: Blueprint) -> str:
 
 
 def _adapters(name: str, blueprint: Blueprint) -> str:
-    own = [capability for capability in blueprint.unprovided if capability in blueprint.own]
-    lines = [f'"""The adapters of {name}: what its capabilities do."""', *(["", _import(".capabilities", own)] if own else [])]
+    lines = [f'"""The adapters of {name}: what its capabilities do."""']
     for capability in blueprint.unprovided:
-        base = f"({capability})" if capability in own else ""
-        lines += ["\n", f"class {_adapter(capability)}{base}:", f'    """Provides {capability}."""']
-        signatures = {"call": "self, text: str"} if capability in own else dict.fromkeys(library_methods(capability), _ANYTHING)
+        # Without the capability as its base class, whose methods it would inherit if one is misspelt here.
+        lines += ["\n", f"class {_adapter(capability)}:", f'    """Provides {capability}."""']
+        own = capability in blueprint.own
+        signatures = {"call": "self, text: str"} if own else dict.fromkeys(library_methods(capability), _ANYTHING)
         for method, parameters in signatures.items():
-            returned = "str" if capability in own else "object"
+            returned = "str" if own else "object"
             lines += ["", f"    async def {method}({parameters}) -> {returned}:", '        """Not written yet."""']
             lines += [f"    {line}" for line in _not_written(f"{capability}.{method}", "")]
     return "\n".join([*lines, ""])
@@ -237,7 +252,7 @@ def _tests(name: str, blueprint: Blueprint) -> str:
         "from interlock.verification.verdicts import verify_agent\n",
         "from . import agent, nodes",
         _import(".state", blueprint.outcomes),
-        *(["", 'MISSING = cast("Any", None)', f'"""{_DOUBLE}"""'] if has_uses else []),
+        *(["", 'MISSING = cast("Any", None)', f'"""Replace it by a test double. {_DOUBLE}"""'] if has_uses else []),
         "\n",
         "def test_the_rows_are_the_documents() -> None:",
         '    """Compare the rows with the document, and run them on both engines."""\n',

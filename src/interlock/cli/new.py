@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.blueprint import read_blueprint
+from interlock.cli.blueprint import read_blueprint, similar_capabilities
 from interlock.cli.generated import GENERATED, generate
 from interlock.cli.screen import print_line, safe
 from interlock.discovery import AGENTS
@@ -65,10 +65,11 @@ def new(
     if graph is not None and document is None:
         raise typer.BadParameter("'--graph' requires '--from'.")
     check_name(name, folder)
+    own: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     if document is not None:
         blueprint = read_blueprint(document, graph=graph or name)
-        files, purposes, added = generate(name, blueprint), GENERATED, blueprint.added
+        files, purposes, own, added = generate(name, blueprint), GENERATED, blueprint.own, blueprint.added
         first = f"interlock show {name}:agent"
     elif minimal:
         files, purposes = from_template(name, MINIMAL, MINIMAL_FILES), MINIMAL_FILES
@@ -84,6 +85,8 @@ def new(
     print_line(f"'{name}' is created:\n")
     for place, purpose in places.items():
         print_line(f"  {safe(place):{width}}  {purpose}")
+    if own:
+        print_line(f"\nNew capabilities: {', '.join(map(_introduced, own))}")
     if added:
         place = (folder / name / "document.md").as_posix()
         print_line(f"\nAdded under 'must not' in '{safe(place)}', because it follows from the rest:\n")
@@ -92,6 +95,12 @@ def new(
     print_line("\nNext:\n")
     for command in commands(name, folder, first):
         print_line(f"  {safe(command)}")
+
+
+def _introduced(capability: str) -> str:
+    """Name a new capability, with those of the library that it may be a misspelling of."""
+    similar = " or ".join(f"`{one}`" for one in similar_capabilities(capability))
+    return f"`{capability}` (did you mean {similar}?)" if similar else f"`{capability}`"
 
 
 def commands(name: str, folder: Path, first: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from interlock.errors import DocumentInvalid
 
-__all__ = ["Claims", "Document", "Duties", "Edge", "read_document", "without_proofs"]
+__all__ = ["Claims", "Document", "Duties", "Edge", "read_document", "read_document_file", "read_document_text", "without_proofs"]
 
 Duties: TypeAlias = dict[str, frozenset[str]]
 """A row of the table: the names in its cells, by column."""
@@ -30,6 +30,7 @@ _EFFECT_COLUMNS = ("effect", "node", "argument", "comes from")
 _HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")
 _ID = r"[A-Za-z_][\w.]*"
+_WORDS = re.compile(r"[A-Za-z_]\w*(?:[- ]\w+)+")
 _SHAPE = r"(?:\(\(\(.*?\)\)\)|\(\[.*?\]\)|\[\[.*?\]\]|\[\(.*?\)\]|\(\(.*?\)\)|\{\{.*?\}\}|\[.*?\]|\(.*?\)|\{.*?\}|>.*?\])"
 _NODE = re.compile(rf"\s*({_ID})\s*{_SHAPE}?(?::::\w+)?\s*")
 _ARROW = re.compile(
@@ -129,11 +130,17 @@ def without_proofs(text: str) -> str:
 
 def read_document_file(path: Path, *, graph: str) -> Document:
     """Read a document from a file."""
+    return read_document(read_document_text(path), graph=graph)
+
+
+def read_document_text(path: Path) -> str:
+    """Return the text of a document. Raises DocumentInvalid where it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DocumentInvalid(f"The document '{path}' cannot be read: {error}.") from error
-    return read_document(text, graph=graph)
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DocumentInvalid(f"The document '{path}' cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise DocumentInvalid(f"The document '{path}' cannot be read: it is not valid UTF-8 at byte {error.start}.") from error
 
 
 def _part(text: str, graph: str) -> str:
@@ -179,12 +186,20 @@ def _statement(line: str, edges: list[Edge], nodes: set[str]) -> None:
     while at < len(line):
         arrow = _ARROW.match(line, at)
         if arrow is None:
-            raise DocumentInvalid(f"The flowchart line '{line}' cannot be read at '{line[at:]}'.")
+            raise DocumentInvalid(f"The flowchart line '{line}' cannot be read at '{line[at:]}'.{_name_hint(line, at)}")
         targets, at = _group(line, arrow.end())
         nodes.update(targets)
         label = (arrow["bar"] or arrow["text"] or "").strip()
         edges += [Edge(source, label, target) for source in sources for target in targets]
         sources = targets
+
+
+def _name_hint(line: str, at: int) -> str:
+    """Explain an error inside a word with hyphens or blanks, which was probably meant as the name of a node."""
+    meant = next((found[0] for found in _WORDS.finditer(line) if found.start() < at < found.end()), None)
+    if meant is None:
+        return ""
+    return f" The name of a node is a Python name. Fix: write '{re.sub(r'[- ]', '_', meant)}' instead of '{meant}'."
 
 
 def _group(line: str, at: int) -> tuple[list[str], int]:
