@@ -314,14 +314,15 @@ async def test_a_client_that_leaves_ends_its_run_only_if_it_asked_for_that(
     running: Running, client: Any, tmp_path: Path, kind: str, on_disconnect: str | None
 ):
     thread = (await client.threads.create())["thread_id"]
-    body = {"assistant_id": "parcels", "input": "wait 1", "on_disconnect": on_disconnect}
+    seconds = 5 if on_disconnect == "cancel" else 1
+    body = {"assistant_id": "parcels", "input": f"wait {seconds}", "on_disconnect": on_disconnect}
     leaving = asyncio.create_task(running.client().post(f"/threads/{thread}/runs/{kind}", json=body))
     await until_waits(tmp_path, 1)
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
     run = (await client.runs.list(thread))[0]["run_id"]
     await until(client, thread, run, "interrupted" if on_disconnect == "cancel" else "success")
-    assert ("wait 1: last" in sent(tmp_path)) == (on_disconnect != "cancel")
+    assert (f"wait {seconds}: last" in sent(tmp_path)) == (on_disconnect != "cancel")
 
 
 async def test_runs_without_a_thread(client: Any):
