@@ -110,14 +110,13 @@ class Lease:
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Store journal entries, with all events so far. Raises Fenced where the turn was taken over, TurnStopped where it is to end."""
-        # The write is not cancelled half way: what is stored and what is counted must agree.
-        await asyncio.shield(asyncio.ensure_future(self._write(entries)))
+        await self._write_whole(entries)
         self._sent.clear()
 
     async def end(self, end: TurnEnd, entries: Sequence[Entry] = ()) -> None:
         """Store how the turn ended, with its last entries and events. Raises Fenced where it was taken over."""
         self._stop_timer()
-        await asyncio.shield(asyncio.ensure_future(self._write(entries, end)))
+        await self._write_whole(entries, end)
 
     async def give_back(self) -> None:
         """Let another worker resume the turn."""
@@ -138,6 +137,13 @@ class Lease:
             self.fail(Fenced(f"Turn '{self.turn.turn}' was taken over by another worker."))
         elif verdict == "stop":
             self.fail(TurnStopped("The turn was cancelled."))
+
+    async def _write_whole(self, entries: Sequence[Entry], end: TurnEnd | None = None) -> None:
+        """Write, and do not cancel it half way: what is stored and what is counted must agree."""
+        writing = asyncio.ensure_future(self._write(entries, end))
+        # Where the caller is cancelled meanwhile, `failure` has why it failed.
+        writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(writing)
 
     async def _write(self, entries: Sequence[Entry], end: TurnEnd | None = None) -> None:
         async with self._writing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -79,6 +80,28 @@ async def test_entries_whose_writers_were_cancelled_one_after_the_other_are_stor
             writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
     assert [decode_entry(line) for line in await store.journal("t")] == entries
+
+
+async def test_a_write_that_fails_after_its_caller_was_cancelled_is_not_reported_as_a_fault_of_the_program():
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    store = SlowTurns()
+    lease = Lease(store, await claimed(store, lease_s=-1))
+    writing = asyncio.create_task(lease.append([entry(1)]))
+    await store.has_begun.wait()
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    assert len(await store.claim("w2", fingerprints=["f"])) == 1
+    failed = asyncio.Event()
+    lease.on_failure = failed.set
+    store.may_write.set()
+    await failed.wait()
+    del writing
+    for _ in range(5):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert reported == []
+    assert isinstance(lease.failure, Fenced)
 
 
 async def test_a_turn_that_was_taken_over_stores_and_shows_nothing():
