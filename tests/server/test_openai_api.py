@@ -77,6 +77,20 @@ async def test_a_completion_is_the_reply_of_a_turn_with_its_usage(client: AsyncO
     assert completion.metadata == {"session_id": turn["session"], "turn": turn["turn"]}
 
 
+async def test_what_a_model_may_be_named_is_said_where_it_is_not(client: AsyncOpenAI, running: Running):
+    said = [("sim", "Did you mean 'sam'?"), ("zebra", "There are: "), ("notes", "'admin' or 'user'"), ("notes", "'notes/admin'")]
+    for model, says in said:
+        with pytest.raises(APIStatusError) as refused:
+            await ask(client, model, "hello")
+        assert says in str(refused.value), model
+    # What a caller may not use is not named.
+    key = await running.key("reader", roles=("admin",))
+    async with AsyncOpenAI(base_url=f"{running.process.address}/v1", api_key=key) as other:
+        with pytest.raises(APIStatusError) as refused:
+            await ask(other, "notes/user", "hello")
+    assert "has no role 'user'" in str(refused.value)
+
+
 def _shorter(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
     left = str(state["text"])[1:]
     return {"text": left} if left else None

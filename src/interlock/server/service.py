@@ -19,6 +19,7 @@ from interlock.server.events import EventHub
 from interlock.server.request_errors import Overloaded, SessionUnknown, TooManyRequests
 from interlock.server.routing import RateLimit
 from interlock.server.token_limits import TokenLimits
+from interlock.spelling import closest
 
 __all__ = ["TurnService", "rests"]
 
@@ -47,18 +48,22 @@ class TurnService:
 
     def agent(self, principal: Principal, name: str) -> Agent:
         """Return an agent that the principal may use. Raises AgentUnknown, also where it has none of the agent's roles."""
-        found = self.agents.get(name)
-        if found is None or not any(principal.has(role) for role in found.entries):
-            raise AgentUnknown(f"There is no agent '{name}'.")
-        return found
+        may = {one.name: one for one in self.agents.values() if any(principal.has(role) for role in one.entries)}
+        if name not in may:
+            close = closest(name, may)
+            meant = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(may) or 'none'}."
+            raise AgentUnknown(f"There is no agent '{name}'. {meant}")
+        return may[name]
 
     def role(self, principal: Principal, agent: Agent, role: str | None) -> str | None:
         """Return the role by which a principal enters an agent; without `role`, the only one that it has."""
         may = [one for one in agent.entries if principal.has(one)]
         if role is None and None not in agent.entries and len(may) == 1:
             role = may[0]
-        if role is None and role not in may:
-            raise InputSchema(f"Agent '{agent.name}' is entered by a role, and 'role' does not name one.")
+        if role is None and may and role not in may:
+            first, roles = may[0], " or ".join(f"'{one}'" for one in may)
+            named = f"As a model it is named '{agent.name}/{first}', as an assistant '{agent.name}.{first}'."
+            raise InputSchema(f"Agent '{agent.name}' is entered by a role: {roles}. {named}")
         if role not in may:
             raise RoleUnknown(f"Agent '{agent.name}' has no role '{role}'.")
         return role
