@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock import Interlock
 from interlock.discovery import AGENTS
+from interlock.server.app import Server, create_app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/interlock_agents/*/*.md"))]
@@ -88,6 +90,21 @@ def test_every_public_name_is_in_the_reference_with_a_sentence(module: str):
     described = dict(re.findall(r"^### `(\w+)`\n\n(.*?)(?=^### |\Z)", section, re.MULTILINE | re.DOTALL))
     assert set(described) == set(importlib.import_module(module).__all__)
     assert [name for name, words in described.items() if not FENCE.sub("", words).strip()] == []
+
+
+def test_every_request_that_changes_something_is_on_the_page_about_the_server():
+    server: Server = create_app(Interlock()).state.server
+    routes = {f"{route.method} {re.sub('{(.*?)}', lambda name: name[1].upper(), route.path)}" for route in server.routes}
+    page = (ROOT / "docs/howto/serve.md").read_text(encoding="utf-8")
+    changing = [route for route in sorted(routes) if " /api/" in route and not route.startswith("GET ")]
+    assert len(changing) > 3
+    assert [route for route in changing if f"`{route}`" not in page] == []
+
+
+def test_a_decision_has_its_own_number_in_the_index():
+    listed = re.findall(r"^- \[(\d+)\. .*?\]\(decisions/(\d+)-", (ROOT / "docs/index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(listed) == len([*ROOT.glob("docs/decisions/*.md")])
+    assert [(shown, file) for shown, file in listed if int(shown) != int(file)] == []
 
 
 RULED = ("contract/rules.py", "grant_checks.py", "agent.py", "compiler.py")
