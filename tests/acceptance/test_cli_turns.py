@@ -152,6 +152,24 @@ def test_a_turn_is_cancelled_after_a_confirmation_only(interlock: Command, suspe
     assert interlock("turns", "cancel", "s-1", "--yes").stderr.startswith("turn_unknown: ")
 
 
+def test_a_turn_that_has_ended_is_deleted_after_a_confirmation_only(interlock: Command, suspended: subprocess.CompletedProcess[str]):
+    [turn] = [turn["turn"] for turn in json.loads(interlock("turns", "list", "--json").stdout)]
+    early = interlock("turns", "delete", turn, "--yes")
+    assert (early.returncode, "has not ended: waiting" in early.stderr) == (2, True)
+    interlock("turns", "cancel", turn, "--yes")
+    asked = interlock("turns", "delete", turn)
+    assert (asked.returncode, "--yes" in asked.stderr) == (2, True)
+    assert interlock("turns", "delete", turn, "--yes").stdout == f"Turn '{turn}' is deleted.\n"
+    assert interlock("turns", "list").stderr == "There are no such turns.\n"
+    assert interlock("turns", "delete", turn, "--yes").stderr.startswith("turn_unknown: ")
+
+
+@pytest.mark.parametrize("group", ["turns", "sessions"])
+def test_the_help_of_a_group_names_the_command_that_lists(interlock: Command, group: str):
+    assert re.search(rf"^  list +List (stored {group}|the {group})", interlock(group, "--help").stdout, re.MULTILINE)
+    assert interlock(group, "list").returncode == 0
+
+
 def test_a_damaged_store_of_turns_is_reported_and_left_as_it_is(
     interlock: Command, suspended: subprocess.CompletedProcess[str], tmp_path: Path
 ):

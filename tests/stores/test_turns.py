@@ -684,6 +684,24 @@ async def test_prune_deletes_turns_that_ended_before_a_time_and_keeps_session_st
     assert (await turns.store.accept(a_turn(session="s", key="k", digest="new"))).is_new
 
 
+async def test_delete_removes_one_turn_that_has_ended_and_keeps_session_state(turns: Turns):
+    for turn in ("t", "packed", "other"):
+        await turns.running(turn=turn, session="s", key=turn)
+        await turns.store.end(turn, 1, replace(SUCCESS, state=b"kept"), Writes(entries=[b"a"], events=[b"0"]))
+        if turn == "packed":
+            await turns.store.compact(ended_before=await turns.store.now() + 100)
+    await turns.running(turn="open")
+    assert [await turns.store.delete(turn) for turn in ("t", "packed", "open", "t", "none")] == [True, True, False, False, False]
+    for turn in ("t", "packed"):
+        assert await turns.store.get(turn) is None
+        assert (await turns.store.journal(turn), await turns.store.events(turn)) == ([], [])
+    assert (await turns.status("other"), await turns.status("open")) == ("success", "running")
+    assert await turns.store.journal("other") == [b"a"]
+    assert await turns.store.state("", "sam", "s") == SavedState(values=b"kept", turn="other", fingerprint="f1")
+    again = await turns.store.accept(a_turn(session="s", key="t", digest="new"))
+    assert (again.is_new, again.turn.position) == (True, 4)
+
+
 async def test_prune_deletes_no_more_than_its_limit(turns: Turns):
     for _ in range(5):
         claim = await turns.running()

@@ -107,6 +107,10 @@ class TurnStores(RuleBasedStateMachine):
     def prune(self, before: float, limit: int) -> None:
         self.same(lambda store: store.prune(ended_before=self.clock() + before, limit=limit))
 
+    @rule(turn=TURNS)
+    def delete(self, turn: str) -> None:
+        self.same(lambda store: store.delete(turn))
+
     @rule(limit=st.integers(1, 3))
     def compact(self, limit: int) -> None:
         self.runner.run(self.sqlite.compact(ended_before=self.clock() + 1, limit=limit))

@@ -26,7 +26,7 @@ __all__ = ["turns"]
 T = TypeVar("T")
 _STATUSES: tuple[str, ...] = get_args(TurnStatus)
 
-turns = typer.Typer(help="List, show, follow, answer, cancel and export stored turns.", rich_markup_mode=None, add_completion=False)
+turns = typer.Typer(help="List, show, follow, answer, cancel, delete and export turns.", rich_markup_mode=None, add_completion=False)
 
 TurnArgument = Annotated[str, typer.Argument(help="The id of a turn, or a session that has an open turn.")]
 AgentOption = Annotated[str | None, typer.Option(help="Turns of this agent: its name, or MODULE:NAME for an agent of your own.")]
@@ -148,6 +148,22 @@ def cancel_turn(turn: TurnArgument, agent: AgentOption = None, yes: YesOption = 
         print_json(_data(app, after), indent=2)
     else:
         print_line(f"Turn '{safe(after.turn)}' is {'cancelled' if after.status == 'cancelled' else 'being cancelled by its worker'}.")
+
+
+@turns.command(name="delete")
+def delete_turn(turn: TurnArgument, agent: AgentOption = None, yes: YesOption = False, as_json: JsonOption = False) -> None:
+    """Delete a turn that has ended, with its journal and events. This cannot be undone. The state of its session stays."""
+    app = open_app()
+    found = _run(app, lambda: _find(app, turn, agent))
+    if found.status not in ENDED:
+        raise InputSchema(f"Turn '{found.turn}' has not ended: {found.status}. Fix: cancel it first, by 'interlock turns cancel'.")
+    confirm(f"Delete turn '{found.turn}' of {found.agent} in session '{found.session}'?", yes=yes)
+    if not _run(app, lambda: app.turns.store.delete(found.turn)):
+        raise TurnUnknown(f"There is no turn '{found.turn}' any more.")
+    if as_json:
+        print_json({"deleted": {"turn": found.turn, "agent": found.agent, "session": found.session}})
+    else:
+        print_line(f"Turn '{safe(found.turn)}' is deleted.")
 
 
 @turns.command(name="retry")

@@ -326,6 +326,10 @@ class TurnStore(Protocol):
         """Delete turns that ended before a time, with their journal and events; return how many. Session state stays."""
         ...
 
+    async def delete(self, turn: str) -> bool:
+        """Delete a turn that has ended, with its journal and events. Session state stays. Return False if there is no such turn."""
+        ...
+
     async def compact(self, *, ended_before: float, limit: int = 1000) -> int:
         """Compress the journals and events of turns that ended before a time, where the store can; return of how many."""
         ...

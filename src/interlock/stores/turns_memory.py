@@ -194,6 +194,14 @@ class MemoryTurns:
             del self._rows[name]
         return len(old)
 
+    async def delete(self, turn: str) -> bool:
+        """Delete a turn that has ended."""
+        row = self._rows.get(turn)
+        if row is None or row.turn.ended is None:
+            return False
+        del self._rows[turn]
+        return True
+
     async def compact(self, *, ended_before: float, limit: int = 1000) -> int:  # noqa: ARG002 - of the protocol
         """Do nothing: memory is not compressed."""
         return 0

@@ -73,6 +73,14 @@ _JOURNAL = f"SELECT {_ENTRIES}, p.journal {_PACKED}"
 _LINES_AFTER = "ARRAY(SELECT line FROM interlock.events e WHERE e.turn = t.number AND seq >= %s ORDER BY seq LIMIT %s)"
 _EVENTS = f"SELECT {_LINES_AFTER}, p.events {_PACKED}"
 
+_PARTS = ", ".join(
+    f"{table}_gone AS (DELETE FROM interlock.{table} WHERE turn IN (SELECT number FROM chosen))"  # noqa: S608 - constants
+    for table in ("journal", "events", "packed")
+)
+_DELETE = (
+    f"WITH chosen AS (SELECT number FROM interlock.turns WHERE turn = %s AND ended IS NOT NULL FOR UPDATE), {_PARTS} "  # noqa: S608 - constants
+    "DELETE FROM interlock.turns WHERE number IN (SELECT number FROM chosen) RETURNING number"
+)
 _PROGRESS = (
     "SELECT turn, status, (SELECT coalesce(max(seq) + 1, 0) FROM interlock.events e WHERE e.turn = t.number) "
     "FROM interlock.turns t WHERE turn = ANY (%s)"
@@ -216,6 +224,14 @@ class PostgresTurns:
         """Delete turns that ended before a time."""
         ((count,),) = await self._connections.query("SELECT interlock.prune(%s, %s)", (float(ended_before), limit))
         return count
+
+    async def delete(self, turn: str) -> bool:
+        """Delete a turn that has ended."""
+        deleted = await self._connections.query(_DELETE, (turn,))
+        for number in deleted:
+            # The statement does not see what was packed while it waited for the turn.
+            await self._connections.query("DELETE FROM interlock.packed WHERE turn = %s", number)
+        return bool(deleted)
 
     async def compact(self, *, ended_before: float, limit: int = 1000) -> int:
         """Compress the journals and events of turns that ended before a time."""

@@ -151,6 +151,10 @@ class SqliteTurns:
         """Delete turns that ended before a time."""
         return await self._write(lambda db: transactions.prune(db, ended_before, limit))
 
+    async def delete(self, turn: str) -> bool:
+        """Delete a turn that has ended."""
+        return await self._write(lambda db: transactions.delete(db, turn))
+
     async def compact(self, *, ended_before: float, limit: int = 1000) -> int:
         """Compress the journals and events of turns that ended before a time."""
         return await self._commits.run(lambda db: compaction.compact(db, self._now(), ended_before, limit))

@@ -20,6 +20,7 @@ __all__ = [
     "DELETE_RESULT",
     "DICTIONARY",
     "END",
+    "ENDED_TURN",
     "EVENTS",
     "FIND_EXPIRED",
     "FIND_READY",
@@ -132,7 +133,7 @@ PACKED = (
 DICTIONARY = "SELECT number, text FROM dictionaries WHERE fingerprint = ? AND made > ? ORDER BY made DESC LIMIT 1"
 INSERT_DICTIONARY = "INSERT INTO dictionaries (fingerprint, made, last_ended, text) VALUES (?, ?, 0, ?)"
 USE_DICTIONARY = "UPDATE dictionaries SET last_ended = max(last_ended, ?) WHERE number = ?"
-# Turns are deleted in the order of their ends.
+# A dictionary was used for turns that ended until `last_ended`. If all that are left ended later, none of them uses it.
 DELETE_DICTIONARIES = "DELETE FROM dictionaries WHERE last_ended < coalesce((SELECT min(ended) FROM turns WHERE ended IS NOT NULL), 1e99)"
 # Of turns of different sessions. Without NOT INDEXED, SQLite reads the whole table in the order of the sessions.
 SAMPLES = (
@@ -150,6 +151,7 @@ LOAD = (
     "WHERE status IN ('queued', 'ready', 'running', 'waiting') GROUP BY agent, status"
 )
 STATE = "SELECT state, state_by, fingerprint FROM sessions WHERE tenant = ? AND agent = ? AND session = ?"
+ENDED_TURN = "SELECT number FROM turns WHERE turn = ? AND ended IS NOT NULL"
 OLD = "SELECT number FROM turns WHERE ended < ? ORDER BY ended, number LIMIT ?"
 DELETE = tuple(
     f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants

@@ -43,6 +43,7 @@ __all__ = [
     "can_claim",
     "cancel",
     "claim",
+    "delete",
     "end",
     "find",
     "get",
@@ -224,7 +225,16 @@ def cancel(db: sqlite3.Connection, now: float, turn: str, *, is_rollback: bool) 
 
 def prune(db: sqlite3.Connection, ended_before: float, limit: int) -> int:
     """Delete turns that ended before a time."""
-    numbers = [number for (number,) in db.execute(sql.OLD, (ended_before, limit))]
+    return _delete(db, [number for (number,) in db.execute(sql.OLD, (ended_before, limit))])
+
+
+def delete(db: sqlite3.Connection, turn: str) -> bool:
+    """Delete a turn that has ended."""
+    return _delete(db, [number for (number,) in db.execute(sql.ENDED_TURN, (turn,))]) == 1
+
+
+def _delete(db: sqlite3.Connection, numbers: Sequence[int]) -> int:
+    """Delete turns with everything that belongs to them, and the dictionaries that no turn uses any more."""
     for statement in sql.DELETE if numbers else ():
         db.execute(statement, (json.dumps(numbers),))
     if numbers:
