@@ -72,9 +72,9 @@ def test_the_image_runs_as_another_user_than_root_and_is_checked_at_healthz():
 
 
 def test_the_linter_of_dockerfiles_finds_nothing():
-    hadolint = shutil.which("hadolint")
-    if hadolint is None:
-        pytest.skip("hadolint is not installed")
+    hadolint = Path(sys.executable).with_name("hadolint")
+    if not hadolint.is_file():
+        pytest.skip("hadolint is not installed: there is a package for Linux only")
     checked = subprocess.run([hadolint, str(DEPLOY / "Dockerfile")], check=False, capture_output=True, text=True)
     assert (checked.returncode, checked.stdout) == (0, "")
 
