@@ -22,7 +22,7 @@ from interlock.dispatch.embedded import EmbeddedDispatcher
 from interlock.dispatch.forks import check_fork
 from interlock.dispatch.results import result_of
 from interlock.errors import AgentUnknown, ContractError, NothingWaits, RecordInvalid, SettingsInvalid, StateIncompatible, TurnUnknown
-from interlock.input import check_id, check_listener, check_session, check_text
+from interlock.input import MAX_PRINCIPAL, check_id, check_listener, check_session, check_text
 from interlock.providers.machines import check_machines
 from interlock.providers.resolver import Providers
 from interlock.replay import Replay
@@ -46,10 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Interlock"]
 
 A = TypeVar("A")
-
-
-_PRINCIPAL = 1024
-"""Characters of the id of a caller, which may be the subject of a token with its tenant."""
 
 
 class Interlock:
@@ -382,7 +378,7 @@ class Interlock:
         """Return the agent that a caller means and the request for a turn, validated."""
         chosen = self._chosen(agent)
         id_ = await self._ids.new() if turn is None else check_id(turn, "turn")
-        who = None if principal is None else check_id(principal, "principal", most=_PRINCIPAL)
+        who = None if principal is None else check_id(principal, "principal", most=MAX_PRINCIPAL)
         return chosen, self._runner.request(chosen, given, turn=id_, session=session, role=role, principal=who, tenant=tenant)
 
     async def _find_waiting(self, agent: Agent, session: str) -> StoredTurn | None:

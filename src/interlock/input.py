@@ -11,13 +11,26 @@ from pydantic import BaseModel
 
 from interlock.errors import InputEmpty, InputEncoding, InputSchema, InputTooLarge
 
-__all__ = ["MAX_DEPTH", "MAX_PARTS", "check_characters", "check_id", "check_listener", "check_session", "check_size", "check_text"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_PARTS",
+    "MAX_PRINCIPAL",
+    "check_characters",
+    "check_id",
+    "check_listener",
+    "check_session",
+    "check_size",
+    "check_text",
+]
 
 MAX_DEPTH = 100
 """How deep the values of an input may be nested."""
 
 MAX_PARTS = 250_000
 """How many values an input may have. Validation runs in the event loop, so its time has to be bounded."""
+
+MAX_PRINCIPAL = 1024
+"""Characters of the id of a caller, which may be the subject of a token with its tenant."""
 
 _SCALARS = frozenset({int, float, bool, type(None)})
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -300,7 +300,9 @@ class Settings(_FromSources):
     jwt_key: Annotated[
         SecretStr | None, Field(description="for `serve`: verifies JSON web tokens: a public key in PEM format, or a shared secret")
     ] = None
-    jwt_jwks: Annotated[Path | None, Field(description="for `serve`: a JWKS file with the public keys of tokens")] = None
+    jwt_jwks: Annotated[
+        str | None, Field(description="for `serve`: the public keys of tokens: a JWKS file or https URL; without it, those of the issuer")
+    ] = None
     jwt_issuer: Annotated[str | None, Field(description="for `serve`: the issuer that tokens must name")] = None
     jwt_audience: Annotated[str | None, Field(description="for `serve`: the audience that tokens must name")] = None
     jwt_algorithms: Annotated[tuple[str, ...], Field(description="for `serve`: the algorithms by which tokens may be signed")] = (

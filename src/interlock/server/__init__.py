@@ -3,6 +3,7 @@
     app.py       create_app: the application, its lifespan with a worker, and the list of protocols
     routing.py   a route with what it needs; authentication, limits and errors around its handler
     auth.py      who calls: API keys, JSON web tokens, session cookies
+    tokens.py    verifies JSON web tokens, with keys of the settings or those that the issuer publishes
     service.py   turns with a principal: submit, get, find, answer, cancel, wait
     events.py    follows the stored events of turns and sessions; server-sent events
     rest.py      Interlock's own REST API; shapes.py has its JSON, openapi.py its description

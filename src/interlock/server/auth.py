@@ -10,19 +10,14 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
-from interlock.errors import SettingsInvalid
-from interlock.extras import require
 from interlock.server.request_errors import NotAuthenticated
+from interlock.server.tokens import open_tokens
 from interlock.settings import Settings
 from interlock.stores.keys import ApiKey, KeyStore, hash_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["COOKIE", "LOCAL", "OPERATOR", "Authenticator", "Principal"]
 
@@ -86,12 +81,12 @@ class Authenticator:
         self._keys = _Keys()
         secret = settings.server_secret
         self._secret = os.urandom(32) if secret is None else secret.get_secret_value().encode()
-        self._decode = _token_decoder(settings)
+        self._tokens = open_tokens(settings)
         self._tenant_claim, self._roles_claim = settings.jwt_tenant, settings.jwt_roles
 
     async def is_open(self) -> bool:
         """Return whether neither keys nor tokens are configured. Keys that were revoked are still configured."""
-        return self._decode is None and not (await self._read()).by_id
+        return self._tokens is None and not (await self._read()).by_id
 
     async def authenticate(self, connection: HTTPConnection) -> tuple[Principal, bool]:
         """Return the principal, and whether it was found by a cookie. Raises NotAuthenticated."""
@@ -112,8 +107,8 @@ class Authenticator:
         found = keys.by_hash.get(hashed)
         if found is not None and hmac.compare_digest(found.hash, hashed):
             return _of_key(found)
-        if self._decode is not None and given.count(".") == 2:  # noqa: PLR2004 - the parts of a token
-            return self._of_claims(self._decode(given))
+        if self._tokens is not None and given.count(".") == 2:  # noqa: PLR2004 - the parts of a token
+            return self._of_claims(await self._tokens.claims(given))
         raise NotAuthenticated
 
     def cookie(self, principal: Principal) -> tuple[str, int]:
@@ -182,43 +177,3 @@ def _credential(connection: HTTPConnection) -> str | None:
     if kind.lower() != "bearer" or not given.strip():
         raise NotAuthenticated
     return given.strip()
-
-
-def _token_decoder(settings: Settings) -> Callable[[str], Mapping[str, Any]] | None:
-    """Return a function that verifies a token and returns its claims; None where no key for tokens is configured."""
-    if settings.jwt_key is None and settings.jwt_jwks is None:
-        return None
-    require("jwt", extra="jwt", what="Support for JSON web tokens")
-    import jwt  # noqa: PLC0415 - an extra
-
-    keys: dict[str | None, Any] = {}
-    try:
-        if settings.jwt_jwks is not None:
-            found = jwt.PyJWKSet.from_json(settings.jwt_jwks.read_text("utf-8"))
-            keys = {key.key_id: key.key for key in found.keys}
-        if settings.jwt_key is not None:
-            keys[None] = settings.jwt_key.get_secret_value()
-    except (OSError, ValueError, jwt.PyJWTError) as error:
-        raise SettingsInvalid(f"The keys of tokens cannot be read: {type(error).__name__}.") from error
-    if settings.jwt_audience is None or settings.jwt_issuer is None:
-        raise SettingsInvalid("Tokens need an issuer and an audience. Fix: set jwt_issuer and jwt_audience.")
-    return partial(_decode_token, keys=keys, settings=settings)
-
-
-def _decode_token(token: str, *, keys: Mapping[str | None, Any], settings: Settings) -> Mapping[str, Any]:
-    import jwt  # noqa: PLC0415 - an extra
-
-    try:
-        key = keys.get(jwt.get_unverified_header(token).get("kid"), keys.get(None))
-        if key is None:
-            raise NotAuthenticated
-        return jwt.decode(
-            token,
-            key,
-            algorithms=list(settings.jwt_algorithms),
-            audience=settings.jwt_audience,
-            issuer=settings.jwt_issuer,
-            options={"require": ["exp", "iss", "aud", "sub"]},
-        )
-    except (jwt.PyJWTError, ValueError, TypeError) as error:
-        raise NotAuthenticated from error
