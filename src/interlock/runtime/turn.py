@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, fields
@@ -79,6 +81,30 @@ class TurnResult:
 
     def __repr__(self) -> str:
         return f"TurnResult(agent={self.agent!r}, turn={self.turn!r}, status={self.status!r}, path={self.path!r})"
+
+    def _repr_markdown_(self) -> str:
+        """Show the result in a notebook, without its secrets and what the settings redact: a notebook is saved and shared."""
+        data = self.to_json()
+        output, fault = data["output"], data["error"]
+        texts = [] if output is None else [output if isinstance(output, str) else json.dumps(output, indent=2, ensure_ascii=False)]
+        if fault is not None:
+            texts.append(f"{fault['code']}{f' ({name})' if (name := fault['node']) else ''}: {fault['message']}")
+        usage = ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in data["usage"].items() if value is not None)
+        path = " > ".join(f"`{name}`" for name in data["path"])
+        return "\n\n".join(
+            [
+                f"**{data['agent']}: {data['status']}**",
+                *(_as_code(self.redactor.text(text)) for text in texts),
+                f"Path: {path or 'no node ran'}",
+                usage,
+            ]
+        )
+
+
+def _as_code(text: str) -> str:
+    """Return a block of code with a text. As Markdown, a text of a model could load pictures from other servers."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=2))
+    return f"{fence}text\n{text}\n{fence}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -253,3 +253,33 @@ async def test_a_failed_result_is_plain_json_when_asked(engine: EngineName):
     result = await Interlock(Settings(engine=engine)).run(trip(3), {"steps": 9})
     error = result.to_json()["error"]
     assert error == {"code": "budget_exceeded", "message": "The graph took all of its 3 steps without ending.", "node": "rest"}
+
+
+class Speech(TypedDict, total=False):
+    text: str
+    said: str
+
+
+class Said(Outcome):
+    said: str
+
+
+async def say(text: str) -> Said:
+    if "fail" in text:
+        raise RuntimeError(text)
+    return Said(said=text)
+
+
+speech = Graph("speech", state=Speech, entry=say, takes=("text",), gives="said", nodes=[node(say, goes={Said: END})])
+
+
+async def test_a_notebook_shows_how_a_turn_ended_without_its_secrets():
+    app = Interlock(Settings(engine="direct", redact=("hunter2",)))
+    result = await app.run(speech, "hunter2 ```![x](http://evil.example/x.png)```")
+    assert result._repr_markdown_() == (  # pyright: ignore[reportPrivateUsage] - a notebook calls it
+        "**speech: success**\n\n````text\n[redacted] ```![x](http://evil.example/x.png)```\n````\n\nPath: `say`\n\n"
+        "model calls: 0, output bytes: 0"
+    )
+    failed = (await app.run(speech, "fail hunter2"))._repr_markdown_()  # pyright: ignore[reportPrivateUsage] - likewise
+    assert failed.startswith("**speech: error**\n\n```text\nnode_failed (say): ")
+    assert "hunter2" not in failed
