@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -54,6 +55,23 @@ async def test_what_failed_is_counted_by_code(page: Studio):
     await expect(page.page.locator("tbody tr")).to_have_count(3)
     await page.page.get_by_role("search").get_by_label("error").select_option("budget_exceeded")
     await expect(page.page.locator("tbody tr")).to_have_count(2)
+
+
+async def test_the_time_axis_ends_at_the_last_turn_and_has_even_ticks(page: Studio):
+    await page.submit("parcels", "one", session="a")
+    await page.submit("parcels", "two", session="a")
+    # An hour later.
+    await page.page.clock.install(time=datetime.now(UTC) + timedelta(hours=1))
+    await page.open("#/operations")
+    chart = page.page.get_by_role("img", name="Turns: ").first
+    await expect(chart.locator("rect")).to_have_count(4)
+    at: list[float] = await chart.evaluate(
+        "(svg) => [...svg.querySelectorAll('text')].slice(1).map((one) => Number(one.getAttribute('x')))"
+    )
+    assert len(at) > 1
+    assert len({round(after - before, 3) for before, after in pairwise(at)}) == 1
+    await expect(page.page.get_by_role("columnheader", name="attempts")).to_be_visible()
+    await expect(page.page.locator("tbody tr").first.locator("td").nth(6)).to_have_text("1")
 
 
 async def test_sessions_are_listed_and_filtered(page: Studio):

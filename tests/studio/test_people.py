@@ -34,6 +34,23 @@ async def test_an_answer_in_the_inbox_resumes_the_turn_everywhere(page: Studio, 
     assert sent(tmp_path) == ["ask: first", "ask: last"]
 
 
+async def test_the_panel_of_a_step_that_asks_shows_its_question(page: Studio):
+    await page.submit("parcels", "ask", session="one")
+    await page.open("#/studio/parcels/one")
+    step = page.page.get_by_role("region", name="Step 2")
+    await expect(step.locator(".asks")).to_have_text("Which colour?")
+    await expect(step).to_contain_text("Nothing yet.")
+    await message(page.page).fill("green")
+    await message(page.page).press("Enter")
+    await expect(page.page.locator(".log .turn").last).to_contain_text("answered green")
+    await expect(page.page.locator(".asks")).to_have_count(0)
+
+
+async def test_the_inbox_says_with_which_name_an_answer_is_stored(page: Studio):
+    await page.open("#/inbox")
+    await expect(page.page.locator("#main")).to_contain_text("The server has no API keys, so an answer is stored with the name “local”.")
+
+
 async def test_options_are_answered_in_one_click(tmp_path: Path):
     async with studio(tmp_path, agents=[load_agent("puntini")]) as page:
         for text in ("Create a task Design", "Create a person Design", "Set the status of Design to done"):
@@ -61,6 +78,7 @@ async def test_with_keys_a_person_signs_in_and_answers_by_name(tmp_path: Path):
         await page.page.get_by_label("API key").fill(key)
         await page.page.get_by_role("button", name="Sign in").click()
         await page.page.get_by_role("link", name="Inbox").click()
+        await expect(page.page.locator("#main")).to_contain_text("An answer is stored with your name, “ada”.")
         await page.page.get_by_role("textbox", name="Another answer").fill("red")
         await page.page.get_by_role("button", name="Send").click()
         await page.page.get_by_role("link", name="Studio").click()

@@ -8,6 +8,8 @@ const short = (value) => {
   return `${Number((value / by).toPrecision(3))}${unit}`;
 };
 
+const LETTER = 6.4;
+
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 export function chartOf(points, { title, isSeries = false }) {
@@ -37,7 +39,10 @@ export function columns(points, title, { height = 130, width = 360 } = {}) {
   const bottom = 20, top = 16;
   const most = Math.max(...points.map((one) => one.value), 1e-9);
   const step = width / Math.max(points.length, 1);
-  const every = Math.ceil(points.length / Math.max(1, Math.floor(width / 80)));
+  // Names that fit below their column stand in its middle; others begin with it, every few columns.
+  const widest = Math.max(...points.map((one) => one.label.length)) * LETTER;
+  const fits = widest <= step, every = fits ? 1 : Math.ceil((widest + 14) / step);
+  const name = (one, n) => (fits ? { x: n * step + step / 2, "text-anchor": "middle" } : { x: n * step, "text-anchor": "start" });
   return frame(width, height, title, points,
     s("line", { x1: 0, x2: width, y1: height - bottom, y2: height - bottom, class: "base" }),
     s("text", { x: 0, y: 10, class: "axis" }, short(most > 1e-9 ? most : 0)),
@@ -46,6 +51,8 @@ export function columns(points, title, { height = 130, width = 360 } = {}) {
       return s("g", null,
         s("rect", { x: n * step + step * 0.15, y: height - bottom - length, width: Math.max(step * 0.7, 1), height: length, rx: Math.min(3, step * 0.2), class: "bar" },
           s("title", null, `${one.label}: ${one.text ?? short(one.value)}`)),
-        n % every === 0 && n * step < width - 40 ? s("text", { x: n ? n * step + step / 2 : 0, y: height - 6, class: "axis", "text-anchor": n ? "middle" : "start" }, one.label) : null);
+        n % every || (!fits && n * step + widest > width) ? null : [
+          fits ? null : s("line", { x1: n * step, x2: n * step, y1: height - bottom, y2: height - bottom + 4, class: "base" }),
+          s("text", { ...name(one, n), y: height - 5, class: "axis" }, one.label)]);
     }));
 }

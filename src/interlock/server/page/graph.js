@@ -11,6 +11,10 @@ let marked = "";
 let scrolledTo = null;
 // A large graph on which much has happened is marked over several frames, so that no frame is dropped.
 const MARKS_A_FRAME = 60;
+const PAD = 12;
+// A graph that is wider than its pane is made smaller until its names are hardly read, and is scrolled from there on.
+const SMALLEST = 0.85;
+let opened = "";
 
 /** Return the entry graph of what is shown: of the turn, or of the role that the next turn has. */
 function entryGraph() {
@@ -31,7 +35,20 @@ export function paintGraph(pane) {
   if (step) for (let at = step.node.lastIndexOf("/"); at > 0; at = step.node.lastIndexOf("/", at - 1)) state.opened.add(step.node.slice(0, at));
   const key = `${state.agent.agent}|${graph.name}|${[...state.opened].sort()}`;
   if (key !== drawn.key || !pane.querySelector("svg")) draw(pane, graph, key);
+  const session = `${state.agent.agent}|${state.session}`;
+  if (session !== opened) {
+    opened = session;
+    pane.scrollTo(0, 0);
+  }
   mark(step);
+}
+
+/** Return an SVG element for a graph. */
+function canvas(plan, props) {
+  const width = plan.width + 2 * PAD, height = plan.height + 2 * PAD;
+  const svg = s("svg", { width, height, viewBox: `${-PAD} ${-PAD} ${width} ${height}`, ...props });
+  svg.style.minWidth = `${Math.round(width * SMALLEST)}px`;
+  return svg;
 }
 
 function draw(pane, graph, key) {
@@ -39,9 +56,7 @@ function draw(pane, graph, key) {
   drawn = emptyDrawing(key);
   marked = "";
   const plan = place(graph, new Map(state.agent.graphs.map((one) => [one.name, one])), state.opened);
-  const pad = 18;
-  const svg = s("svg", { class: "graph", role: "group", "aria-label": `Graph ${graph.name}`, width: plan.width + 2 * pad, height: plan.height + 2 * pad,
-    viewBox: `${-pad} ${-pad} ${plan.width + 2 * pad} ${plan.height + 2 * pad}` });
+  const svg = canvas(plan, { class: "graph", role: "group", "aria-label": `Graph ${graph.name}` });
   drawPlan(svg, plan, "");
   fill(pane, h("h2", { class: "graph-name" }, graph.name), svg);
   if (focus !== undefined) pane.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
@@ -63,7 +78,7 @@ function drawPlan(parent, plan, within) {
 function drawEdge(parent, edge, within, above) {
   const group = s("g", { class: "edge" },
     s("path", { d: edge.path }), s("path", { d: edge.head, class: "head" }),
-    edge.label ? s("text", { x: edge.label.x, y: edge.label.y, class: "outcome" }, edge.outcomes.join(", ")) : null,
+    edge.label ? s("text", { x: edge.label.x, y: edge.label.y, class: "outcome", "text-anchor": edge.label.anchor }, edge.outcomes.join(", ")) : null,
     s("title", null, `${edge.source} → ${edge.target ?? "end"}: ${edge.outcomes.join(", ")}`));
   const count = s("g", { class: "count", visibility: "hidden" }, s("rect", { x: edge.count.x - 11, y: edge.count.y - 8, width: 22, height: 16, rx: 8 }),
     s("text", { x: edge.count.x, y: edge.count.y + 4, "text-anchor": "middle" }));
@@ -111,10 +126,9 @@ function drawNode(parent, node, within) {
 export function drawPath(graph, graphs, steps) {
   const kept = drawn;
   drawn = { ...emptyDrawing(""), isStill: true };
-  const own = drawn, pad = 18, plan = place(graph, new Map(graphs.map((one) => [one.name, one])), new Set());
+  const own = drawn, plan = place(graph, new Map(graphs.map((one) => [one.name, one])), new Set());
   const words = steps.map((step) => step.node ?? "end").join(", ");
-  const svg = s("svg", { class: "graph still", role: "img", "aria-label": `Graph ${graph.name}, path: ${words}`, width: plan.width + 2 * pad, height: plan.height + 2 * pad,
-    viewBox: `${-pad} ${-pad} ${plan.width + 2 * pad} ${plan.height + 2 * pad}` });
+  const svg = canvas(plan, { class: "graph still", role: "img", "aria-label": `Graph ${graph.name}, path: ${words}` });
   drawPlan(svg, plan, "");
   drawn = kept;
   const light = (edge) => {
@@ -183,7 +197,9 @@ function mark(step) {
     marked = "";
     changed();
   }
-  if (chosen !== scrolledTo && drawn.nodes.has(chosen)) {
+  // The graph follows the node that runs, and shows the one that a person chose. Else it stays where it is: at the top, when a session is opened.
+  const isFollowed = turn?.status === "running" || state.node !== null || state.place.step !== null;
+  if (isFollowed && chosen !== scrolledTo && drawn.nodes.has(chosen)) {
     scrolledTo = chosen;
     // In the next frame, when the layout is known.
     requestAnimationFrame(() => drawn.nodes.get(scrolledTo)?.group.scrollIntoView({ block: "nearest", inline: "nearest" }));

@@ -11,12 +11,14 @@ import { timeOf } from "./words.js";
 
 export function make() {
   const list = h("div", { class: "cards" });
-  const element = h("section", { class: "page", "aria-label": "Inbox" }, h("h1", null, "Inbox"), h("p", { class: "muted" }, "Questions that an agent has asked a person. It goes on as soon as one is answered; the answer is stored with your name."), list);
+  const element = h("section", { class: "page", "aria-label": "Inbox" }, h("h1", null, "Inbox"), h("p", { class: "muted" }, `Questions that an agent has asked a person. It goes on as soon as one is answered. ${storedAs(state.me)}`), list);
   function paint() {
     refill(list, state.waiting.map((turn) => turn.turn).join(), () => (state.waiting.length ? state.waiting.map(card) : h("p", { class: "empty" }, "Nothing waits for an answer.")));
   }
   return { element, paint, open: () => attempt(loadWaiting) };
 }
+
+const storedAs = (me) => (me.is_local ? `The server has no API keys, so an answer is stored with the name “${me.name}”.` : `An answer is stored with your name, “${me.name}”.`);
 
 function card(turn) {
   const input = h("input", { id: newId("answer"), placeholder: "Another answer", "data-focus": `answer-${turn.turn}`, class: "grow" });
@@ -30,7 +32,7 @@ function card(turn) {
     });
   };
   return h("article", { class: "card", "aria-label": `Question of ${turn.agent}, session ${turn.session}` },
-    h("div", { class: "row between" }, h("span", null, h("strong", null, turn.agent), h("span", { class: "muted" }, " asks, because somebody said:")), h("span", { class: "muted" }, `since ${timeOf(turn.started ?? turn.created)}`)),
+    h("div", { class: "row between" }, h("span", null, h("strong", null, turn.agent), h("span", { class: "muted" }, " asks. The message was:")), h("span", { class: "muted" }, `since ${timeOf(turn.started ?? turn.created)}`)),
     contextOf(turn),
     question(turn, { onAnswered: loadWaiting }),
     turn.waiting?.schema ? null : h("form", { class: "row", on: { submit: send } }, h("label", { for: input.id, class: "hidden" }, "Another answer"), input, h("button", null, "Send")),

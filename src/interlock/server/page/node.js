@@ -83,12 +83,23 @@ function stepPart(turn, step) {
       tokens ? h("span", { class: "muted" }, tokenText(tokens)) : null),
     ENDED.includes(turn.status) || turn.status === "waiting" ? forkButton(turn, step) : null,
     step.error ? h("p", { class: "error" }, h("code", null, step.error.code), " ", step.error.message) : null,
+    step.status === "waiting" ? questionPart(turn) : null,
     h("h4", null, "What it changed"),
-    changes.length ? changes.map((name) => showDifference(name, before[name], after[name])) : h("p", { class: "muted" }, step.status === "running" ? "Nothing yet." : writes.length ? "It wrote what was there already." : "Nothing."),
+    changes.length ? changes.map((name) => showDifference(name, before[name], after[name])) : h("p", { class: "muted" }, step.status === "running" || step.status === "waiting" ? "Nothing yet." : writes.length ? "It wrote what was there already." : "Nothing."),
     step.calls.length ? [h("h4", null, step.calls.length === 1 ? "1 call" : `${step.calls.length} calls`), step.calls.map(callPart)] : null,
     h("details", { class: "fold" }, h("summary", null, "What it read"), showFields(step.reads)),
     h("details", { class: "fold" }, h("summary", null, "State before"), showFields(before)),
     h("details", { class: "fold" }, h("summary", null, "State after"), showFields(after)));
+}
+
+/** Return what a step asks a person. The conversation and the inbox have the form for the answer. */
+function questionPart(turn) {
+  const asked = turn.status === "waiting" ? turn.shape.waiting : null;
+  if (!asked) return null;
+  return [h("h4", null, "What it asks"), h("p", { class: "asks" }, asked.question),
+    asked.options.length ? h("p", { class: "muted" }, `Options: ${asked.options.join(", ")}.`) : null,
+    asked.to ? h("p", { class: "muted" }, `Asked of ${asked.to}.`) : null,
+    h("p", { class: "muted" }, "Answer it in the conversation or in the inbox.")];
 }
 
 /** Return the button that runs a turn again from a step. It can be pressed once until the server has answered. */

@@ -10,7 +10,9 @@ import { durationOf, nameOf, secondsOf, statusPill, timeOf } from "./words.js";
 
 const STATUSES = ["open", "queued", "ready", "running", "waiting", "success", "error", "cancelled"];
 const REFRESH_MS = 3000;
-const BUCKETS = 23;
+const MOST_COLUMNS = 24, FEWEST_COLUMNS = 4;
+const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
+const SPANS = [1, 2, 5, 10, 15, 30].map((n) => n * SECOND).concat([1, 2, 5, 10, 15, 30].map((n) => n * MINUTE), [1, 2, 3, 6, 12].map((n) => n * HOUR), [1, 2, 7, 14, 30, 90, 365].map((n) => n * DAY));
 
 const tokensOf = (turn) => (turn.usage.input_tokens ?? 0) + (turn.usage.output_tokens ?? 0);
 const isOpen = (turn) => ["queued", "ready", "running", "waiting"].includes(turn.status);
@@ -67,19 +69,19 @@ export function make() {
     more.hidden = next === null || kind === "sessions";
     const inSession = (one) => (!filters.session || one.session === filters.session) && (!filters.status || (filters.status === "open" ? isOpen(one) : one.status === filters.status));
     const rows = kind === "turns" ? shown.map(turnRow) : sessions.filter(inSession).map(sessionRow);
-    const head = kind === "turns" ? ["status", "agent", "session", "turn", "started", "took", "tokens", "error", ""] : ["status", "agent", "session", "about", "turns", "changed"];
-    refill(table, [kind, ...Object.values(filters), ...(kind === "turns" ? shown.map((one) => one.turn + one.status) : sessions.map((one) => one.last_turn + one.status))].join(), () => (rows.length ? tableOf(head, rows) : h("p", { class: "empty" }, kind === "turns" ? "No turn fits the filters." : "No session fits the filters.")));
+    const head = kind === "turns" ? ["status", "agent", "session", "turn", "started", "took", "attempts", "tokens", "error", ""] : ["status", "agent", "session", "about", "turns", "changed"];
+    refill(table, [kind, ...Object.values(filters), ...(kind === "turns" ? shown.map((one) => `${one.turn}${one.status}${one.attempts}`) : sessions.map((one) => one.last_turn + one.status))].join(), () => (rows.length ? tableOf(head, rows) : h("p", { class: "empty" }, kind === "turns" ? "No turn fits the filters." : "No session fits the filters.")));
   }
 
   const tableOf = (head, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": kind === "turns" ? "Turns" : "Sessions" }, h("table", null,
-    h("thead", null, h("tr", null, head.map((name) => (name ? h("th", { scope: "col", class: ["took", "tokens", "turns"].includes(name) ? "number" : null }, name) : h("td"))))), h("tbody", null, rows)));
+    h("thead", null, h("tr", null, head.map((name) => (name ? h("th", { scope: "col", class: ["took", "attempts", "tokens", "turns"].includes(name) ? "number" : null }, name) : h("td"))))), h("tbody", null, rows)));
 
   const short = (name) => h("span", { title: name }, name.length > 24 ? `${name.slice(0, 12)}…` : name);
 
   function turnRow(turn) {
     return h("tr", null, h("td", null, statusPill(turn.status)), h("td", null, turn.agent + (turn.role ? ` (${turn.role})` : "")), h("td", null, short(turn.session)),
       h("td", null, h("a", { href: format({ view: "studio", agent: turn.agent, session: turn.session, turn: turn.turn }), "data-focus": turn.turn, "aria-label": `Turn ${turn.position} of session ${turn.session}` }, turn.position)),
-      h("td", null, timeOf(turn.started ?? turn.created)), h("td", { class: "number" }, secondsOf(turn) ?? ""), h("td", { class: "number" }, tokensOf(turn) || ""),
+      h("td", null, timeOf(turn.started ?? turn.created)), h("td", { class: "number" }, secondsOf(turn) ?? ""), h("td", { class: "number" }, turn.attempts), h("td", { class: "number" }, tokensOf(turn) || ""),
       h("td", { class: "wide" }, turn.error ? [h("code", null, turn.error.code), " ", turn.error.message] : ""),
       h("td", null, isOpen(turn) ? h("button", { class: "small danger", "data-focus": `cancel-${turn.turn}`, "aria-label": `Cancel turn ${turn.position} of session ${turn.session}`, on: { click: () => attempt(() => cancel(turn.turn)).then(() => load()) } }, "Cancel") : ""));
   }
@@ -117,15 +119,23 @@ export function make() {
   } };
 }
 
-/** Return a chart of a sum over time, from the oldest turn that is listed to now. */
+/** Return a chart of a sum over time, from the oldest turn that is listed to the newest. */
 function overTime(turns, title, valueOf, none = null) {
   if (none !== null && !turns.some(valueOf)) return h("div", { class: "plot" }, h("p", { class: "caption" }, title), h("p", { class: "muted" }, none));
   const times = turns.map((turn) => Date.parse(turn.started ?? turn.created));
-  const from = Math.min(...times), step = Math.max((Date.now() - from) / BUCKETS, 1000);
-  const sums = new Array(BUCKETS + 1).fill(0);
-  turns.forEach((turn, n) => { sums[Math.min(BUCKETS, Math.floor((times[n] - from) / step))] += valueOf(turn); });
-  const form = step * BUCKETS > 864e5 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(step < 60000 ? { second: "2-digit" } : {}) };
+  const { from, step, count } = axisOf(Math.min(...times), Math.max(...times));
+  const sums = new Array(count).fill(0);
+  turns.forEach((turn, n) => { sums[Math.floor((times[n] - from) / step)] += valueOf(turn); });
+  const form = step >= DAY ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(step < MINUTE ? { second: "2-digit" } : {}) };
   return columns(sums.map((value, n) => ({ label: new Date(from + n * step).toLocaleString([], form), value })), title, { width: 240, height: 110 });
+}
+
+/** Return where a time axis begins, and how many columns of a usual length it has, with one to spare at its end. */
+function axisOf(first, last) {
+  const zone = new Date(first).getTimezoneOffset() * MINUTE;
+  const step = SPANS.find((span) => (last - first) / span <= MOST_COLUMNS - 2) ?? SPANS.at(-1);
+  const from = Math.floor((first - zone) / step) * step + zone;
+  return { from, step, count: Math.max(Math.floor((last - from) / step) + 2, FEWEST_COLUMNS) };
 }
 
 function errors(turns) {

@@ -1,41 +1,39 @@
 // Places a graph from its levels and columns: boxes, lanes beside them, and the graphs inside boxes that are open.
 // Edges to the next level are straight; longer ones take a lane on the left, those that lead back one on the right,
-// one lane for each target.
+// one lane for each target. The outcomes of an edge stand where it begins; the lanes leave room for them.
 
-const BOX = 44, GAP = 40, BESIDE = 20, LANE = 16, INNER = 14, INNER_NAME = 24;
+const BOX = 44, GAP = 40, BESIDE = 14, LANE = 16, INNER = 14, INNER_NAME = 24;
+const FIRST_EXIT = 16, EXIT = 14, ENTRY = 12, LETTER = 6.3, BELOW = 17;
+
+const widthOf = (row) => row.reduce((sum, box) => sum + box.width + BESIDE, -BESIDE);
+const labelOf = (edge) => edge.outcomes.join(", ");
 
 export function place(graph, graphs, opened, within = "") {
   const rows = boxes(graph, graphs, opened, within);
-  const body = Math.max(...rows.map((row) => row.reduce((sum, box) => sum + box.width + BESIDE, -BESIDE)));
-  const lanes = { left: [], right: [] };
-  const level = new Map(graph.layout.nodes.map((node) => [node.name, node.level]));
+  const body = Math.max(...rows.map(widthOf));
   const ends = graph.layout.edges.some((edge) => edge.target === null);
-  level.set(null, graph.layout.levels);
-  const last = rows.length - 1;
-  const columnOf = new Map(rows.flatMap((row) => row.map((box, n) => [box.name, { first: n === 0, last: n === row.length - 1, alone: row.length === 1 }])));
-  const lone = { first: true, last: true, alone: true };
-  const edges = graph.layout.edges.map((edge) => {
-    const isNext = level.get(edge.target) - level.get(edge.source) === 1;
-    const target = columnOf.get(edge.target) ?? lone;
-    const side = isNext ? null : edge.is_back || (!target.first && target.last) ? "right" : "left";
-    if (side && !lanes[side].includes(edge.target)) lanes[side].push(edge.target);
-    return { ...edge, side };
-  });
-  const left = lanes.left.length * LANE + (lanes.left.length ? 10 : 0);
-  const right = lanes.right.length * LANE + (lanes.right.length ? 10 : 0);
+  const columnOf = new Map(rows.flatMap((row) => row.map((box, n) => [box.name, { row, first: n === 0, last: n === row.length - 1 }])));
+  const { edges, lanes } = sides(graph, columnOf);
+  const exits = exitsOf(edges, lanes, columnOf);
+  for (const [name, { row }] of columnOf) growFor(row.find((box) => box.name === name), exits);
+  const room = (side) => Math.max(12, ...edges.filter((edge) => edge.side === side && isOuter(edge.source, side, columnOf)).map((edge) => labelOf(edge).length * LETTER + 12 - (body - widthOf(columnOf.get(edge.source).row)) / 2));
+  const rooms = { left: room("left"), right: room("right") };
+  const [left, right] = ["left", "right"].map((side) => (lanes[side].length ? (lanes[side].length - 1) * LANE + rooms[side] + 14 : 0));
   const isRoot = within === "";
   let y = isRoot ? 34 : 0;
   const at = new Map();
   for (const row of rows) {
-    let x = left + (body - row.reduce((sum, box) => sum + box.width + BESIDE, -BESIDE)) / 2;
+    let x = left + (body - widthOf(row)) / 2;
     const height = Math.max(...row.map((box) => box.height));
+    // Edges that go from the bottom of a box to a lane have their outcomes below the box.
+    const gap = GAP + (edges.some((edge) => edge.side && columnOf.get(edge.source).row === row && !isOuter(edge.source, edge.side, columnOf)) ? BELOW : 0);
     for (const box of row) {
-      Object.assign(box, { x, y, bottom: y + height });
+      Object.assign(box, { x, y, bottom: y + height, next: y + height + gap });
       for (const plan of box.plans) plan.x += x, plan.y += y;
       at.set(box.name, box);
       x += box.width + BESIDE;
     }
-    y += height + GAP;
+    y += height + gap;
   }
   const middle = left + body / 2;
   const points = isRoot ? [{ kind: "start", x: at.get(graph.entry).x + at.get(graph.entry).width / 2, y: 5 }] : [];
@@ -43,13 +41,50 @@ export function place(graph, graphs, opened, within = "") {
     at.set(null, { name: null, x: middle - 5, y: y - 8, width: 10, height: 10, bottom: y + 2, plans: [] });
     points.push({ kind: "end", x: middle, y: y - 3 });
   }
-  const context = { at, lanes, columnOf: (name) => columnOf.get(name) ?? lone, width: left + body + right, body: { from: left, to: left + body }, isMany: rows.some((row) => row.length > 1) };
+  const context = { at, lanes, exits, rooms, columnOf, width: left + body + right, body: { from: left, to: left + body }, isMany: rows.some((row) => row.length > 1) };
   const found = edges.map((edge) => route(edge, context));
   if (isRoot) {
     const entry = points[0];
     found.push({ source: "", target: graph.entry, outcomes: ["the start"], path: `M${entry.x} 10V${at.get(graph.entry).y}`, head: arrow(entry.x, at.get(graph.entry).y, 0, 1), count: { x: 0, y: -50 } });
   }
   return { name: graph.name, nodes: rows.flat(), edges: found, points, width: context.width, height: y - GAP + (ends ? GAP + 4 : 0) };
+}
+
+const isOuter = (name, side, columnOf) => columnOf.get(name)?.[side === "left" ? "first" : "last"] ?? true;
+
+/** Return the edges with the side of their lane, or null for straight ones, and the targets of the lanes from the inside out. */
+function sides(graph, columnOf) {
+  const lanes = { left: [], right: [] };
+  const level = new Map(graph.layout.nodes.map((node) => [node.name, node.level]));
+  level.set(null, graph.layout.levels);
+  const edges = graph.layout.edges.map((edge) => {
+    const isNext = level.get(edge.target) - level.get(edge.source) === 1;
+    const target = columnOf.get(edge.target);
+    const side = isNext ? null : edge.is_back || (target && !target.first && target.last) ? "right" : "left";
+    if (side && !lanes[side].includes(edge.target)) lanes[side].push(edge.target);
+    return { ...edge, side };
+  });
+  return { edges, lanes };
+}
+
+/** Return how far below the top of its box each edge to a lane begins, so that their outcomes do not overlap and no two of them cross. */
+function exitsOf(edges, lanes, columnOf) {
+  const exits = new Map();
+  for (const side of ["left", "right"]) {
+    for (const name of columnOf.keys()) {
+      const isEntered = lanes[side].includes(name);
+      const number = (edge) => lanes[side].indexOf(edge.target) * (edge.is_back ? 1 : -1);
+      const own = edges.filter((edge) => edge.side === side && edge.source === name && isOuter(name, side, columnOf)).sort((a, b) => number(a) - number(b));
+      own.forEach((edge, n) => exits.set(edge, FIRST_EXIT + (n + (isEntered ? 1 : 0)) * EXIT));
+    }
+  }
+  return exits;
+}
+
+/** Make a box high enough for the edges that begin beside it. */
+function growFor(box, exits) {
+  const lowest = Math.max(0, ...[...exits].filter(([edge]) => edge.source === box.name).map(([, exit]) => exit));
+  box.height = Math.max(box.height, lowest + 2);
 }
 
 function boxes(graph, graphs, opened, within) {
@@ -59,7 +94,7 @@ function boxes(graph, graphs, opened, within) {
     const contract = contracts.get(name);
     const path = within ? `${within}/${name}` : name;
     const inner = [...new Set(Object.values(contract.graphs))].filter((one) => graphs.has(one));
-    const box = { name, inner: inner.length > 0, plans: [], width: Math.max(132, name.length * 7.3 + (inner.length ? 88 : 64)), height: BOX };
+    const box = { name, inner: inner.length > 0, plans: [], width: Math.max(132, name.length * 7.3 + (inner.length ? 84 : 58)), height: BOX };
     if (inner.length && opened.has(path)) {
       for (const one of inner) {
         const plan = place(graphs.get(one), graphs, opened, path);
@@ -80,36 +115,44 @@ function boxes(graph, graphs, opened, within) {
   return rows.filter((row) => row.length);
 }
 
-function route(edge, { at, lanes, columnOf, width, body, isMany }) {
-  const source = at.get(edge.source), target = at.get(edge.target);
+function route(edge, context) {
+  const source = context.at.get(edge.source), target = context.at.get(edge.target);
   const from = { x: source.x + source.width / 2, y: source.y + source.height }, to = { x: target.x + target.width / 2, y: target.y };
-  if (!edge.side) {
-    const spread = isMany && Math.abs(from.x - to.x) > 30;
-    const middle = source.bottom + GAP / 2;
-    const points = spread ? [[from.x, from.y], [from.x, middle], [to.x, middle], [to.x, to.y]] : [[to.x, from.y], [to.x, to.y]];
-    const label = spread ? { x: to.x + 8, y: to.y - 8 } : { x: to.x + 8, y: from.y + 24 };
-    return { ...edge, path: rounded(points), head: arrow(to.x, to.y, 0, 1), label, count: { x: to.x, y: spread ? middle + 4 : (from.y + to.y) / 2 - 3 } };
-  }
-  const isLeft = edge.side === "left";
+  return edge.side ? viaLane(edge, source, target, from, to, context) : straight(edge, source, from, to, context.isMany);
+}
+
+function straight(edge, source, from, to, isMany) {
+  const spread = isMany && Math.abs(from.x - to.x) > 30;
+  const middle = source.next - GAP / 2;
+  const points = spread ? [[from.x, from.y], [from.x, middle], [to.x, middle], [to.x, to.y]] : [[to.x, from.y], [to.x, to.y]];
+  const label = spread ? { x: to.x + 8, y: to.y - 8 } : { x: to.x + 8, y: source.next - GAP + 24 };
+  return { ...edge, path: rounded(points), head: arrow(to.x, to.y, 0, 1), label, count: { x: to.x, y: spread ? middle + 4 : (from.y + to.y) / 2 - 3 } };
+}
+
+function viaLane(edge, source, target, from, to, { lanes, exits, rooms, columnOf, body }) {
+  const isLeft = edge.side === "left", out = isLeft ? -1 : 1;
   const number = lanes[edge.side].indexOf(edge.target);
-  const lane = isLeft ? body.from - 12 - number * LANE : body.to + 12 + number * LANE;
-  const points = [];
-  const outer = (name) => (isLeft ? columnOf(name).first : columnOf(name).last);
+  const lane = (isLeft ? body.from : body.to) + out * (rooms[edge.side] + number * LANE);
   const edgeOf = (box) => (isLeft ? box.x : box.x + box.width);
-  if (outer(edge.source)) points.push([edgeOf(source), source.y + 22 + Math.min(number, 3) * 4 + (edge.is_back ? -8 : 4)]);
-  else {
-    const gap = source.bottom + 9 + number * 3;
-    points.push([from.x + (isLeft ? -16 : 16), from.y], [from.x + (isLeft ? -16 : 16), gap]);
+  const points = [];
+  let label;
+  if (exits.has(edge)) {
+    points.push([edgeOf(source), source.y + exits.get(edge)]);
+    label = { x: edgeOf(source) + out * 6, y: points[0][1] - 4 };
+  } else {
+    const x = from.x + out * 16, gap = source.bottom + BELOW - 1 + number * 3;
+    points.push([x, from.y], [x, gap]);
+    label = { x: x + out * 6, y: source.bottom + BELOW - 5 };
   }
   points.push([lane, points.at(-1)[1]]);
   const head = { x: 0, y: 0, dx: 0, dy: 1 };
-  if (edge.target === null) Object.assign(head, { x: isLeft ? target.x : target.x + target.width, y: target.y + 5, dx: isLeft ? 1 : -1, dy: 0 });
-  else if (outer(edge.target)) Object.assign(head, { x: edgeOf(target), y: target.y + 12, dx: isLeft ? 1 : -1, dy: 0 });
-  else Object.assign(head, { x: to.x + (isLeft ? -20 : 20), y: to.y });
+  if (edge.target === null) Object.assign(head, { x: isLeft ? target.x : target.x + target.width, y: target.y + 5, dx: -out, dy: 0 });
+  else if (isOuter(edge.target, edge.side, columnOf)) Object.assign(head, { x: edgeOf(target), y: target.y + ENTRY, dx: -out, dy: 0 });
+  else Object.assign(head, { x: to.x + out * 20, y: to.y });
   if (head.dy) points.push([lane, head.y - 12], [head.x, head.y - 12], [head.x, head.y]);
   else points.push([lane, head.y], [head.x, head.y]);
-  const [x, y] = points[points.length - (head.dy ? 4 : 3)];
-  return { ...edge, path: rounded(points), head: arrow(head.x, head.y, head.dx, head.dy), label: null, count: { x: lane, y: (y + points.at(-2)[1]) / 2 } };
+  const [, y] = points[points.length - (head.dy ? 4 : 3)];
+  return { ...edge, path: rounded(points), head: arrow(head.x, head.y, head.dx, head.dy), label: { ...label, anchor: isLeft ? "end" : "start" }, count: { x: lane, y: (y + points.at(-2)[1]) / 2 } };
 }
 
 /** Return a path through points, with rounded corners. */
