@@ -30,6 +30,7 @@ INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_NAME = "gen_ai.tool.name"
 TOOL_TYPE = "gen_ai.tool.type"
+TOOL_CALL_ID = "gen_ai.tool.call.id"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
 ERROR_TYPE = "error.type"
@@ -91,7 +92,7 @@ class Spans:
             operation, span_type = _OPERATIONS[kind]
             attributes: dict[str, Any] = {OPERATION: operation, KIND: span_type, **self._node_of(metadata)}
             if kind == "tool":
-                attributes |= {TOOL_NAME: name, TOOL_TYPE: "function"}
+                attributes |= {TOOL_NAME: name, TOOL_TYPE: "function", TOOL_CALL_ID: event["run_id"]}
                 if self._content:
                     attributes[TOOL_ARGUMENTS] = json.dumps(event["data"].get("input"), ensure_ascii=False)
                 return f"{operation} {name}", internal, attributes
@@ -106,7 +107,7 @@ class Spans:
         if event["parent_ids"]:
             return f"graph {name}", internal, {KIND: "CHAIN"}
         self._agent = str(metadata.get("agent", name))
-        attributes = {OPERATION: "invoke_agent", AGENT: self._agent, AGENT_NAME: self._agent, KIND: "AGENT"}
+        attributes = {OPERATION: "invoke_agent", PROVIDER: "interlock", AGENT: self._agent, AGENT_NAME: self._agent, KIND: "AGENT"}
         if "session" in metadata:
             attributes[CONVERSATION] = str(metadata["session"])
         return f"invoke_agent {self._agent}", internal, attributes

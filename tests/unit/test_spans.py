@@ -96,6 +96,7 @@ def test_the_names_are_those_that_are_published():
         module.OUTPUT_MESSAGES: gen_ai.GEN_AI_OUTPUT_MESSAGES,
         module.TOOL_NAME: gen_ai.GEN_AI_TOOL_NAME,
         module.TOOL_TYPE: gen_ai.GEN_AI_TOOL_TYPE,
+        module.TOOL_CALL_ID: gen_ai.GEN_AI_TOOL_CALL_ID,
         module.TOOL_ARGUMENTS: gen_ai.GEN_AI_TOOL_CALL_ARGUMENTS,
         module.TOOL_RESULT: gen_ai.GEN_AI_TOOL_CALL_RESULT,
         module.ERROR_TYPE: error_attributes.ERROR_TYPE,
@@ -111,7 +112,7 @@ def test_the_names_are_those_that_are_published():
 async def test_a_turn_is_an_agent_that_is_invoked_in_a_conversation(engine: EngineName, spans: Spans):
     await run(engine, REPLY)
     turn = attributes(spans, "invoke_agent talk")
-    assert turn["gen_ai.operation.name"] == "invoke_agent"
+    assert (turn["gen_ai.operation.name"], turn["gen_ai.provider.name"]) == ("invoke_agent", "interlock")
     assert (turn["gen_ai.agent.name"], turn["agent.name"], turn["gen_ai.conversation.id"]) == ("talk", "talk", "s1")
     assert (turn["gen_ai.usage.input_tokens"], turn["gen_ai.usage.output_tokens"]) == (12, 3)
     assert turn["openinference.span.kind"] == "AGENT"
@@ -136,6 +137,7 @@ async def test_a_tool_is_executed_by_its_own_name(engine: EngineName, spans: Spa
     await run(engine, REPLY)
     found = attributes(spans, "execute_tool double")
     assert (found["gen_ai.tool.name"], found["gen_ai.tool.type"], found["gen_ai.operation.name"]) == ("double", "function", "execute_tool")
+    assert found["gen_ai.tool.call.id"] == found["interlock.run_id"]
 
 
 async def test_an_error_has_its_code_as_type(engine: EngineName, spans: Spans):
