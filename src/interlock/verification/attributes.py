@@ -14,6 +14,7 @@ from interlock.verification.functions import Calls
 from interlock.verification.libraries import Arguments
 from interlock.verification.purity import CHANGES
 from interlock.verification.reader import BoundMethod, CapabilityMethod, computed, unreadable, wrap
+from interlock.verification.records import record_fields
 from interlock.verification.sources import NOTHING, Path, hint_classes, part_hint
 from interlock.verification.values import NONE_YET, TUPLE, Const, Value, join
 
@@ -28,6 +29,8 @@ class Attributes(Calls):
     def attribute(self, value: Value, name: str, node: ast.AST, state: State, frame: Frame, *, called: bool = False) -> Value:
         """Return an attribute of a value: a method of a capability, a part of a record, a property or a method."""
         self.fails(value.choosing | value.made, state)
+        if name == "__dict__":
+            raise unreadable("the attributes of an object are taken as a dict", node)
         found = NONE_YET
         for capability in value.handles:
             if name not in methods(capability):
@@ -37,12 +40,14 @@ class Attributes(Calls):
             found = join(found, self._part_of(origin, name, node, state, frame, called=called))
         if value.attrs is not None and name in value.attrs and value.classes != TUPLE:
             found = join(found, value.attrs[name])
+            # It may be a record of another class as well, in which the name is a property or a method.
+            others = frozenset(kind for kind in value.classes if name not in (record_fields(kind) or ())) if len(value.classes) > 1 else ()
+            found = join(found, self._member(value, frozenset(others), name, node, state, frame, called=called)) if others else found
         elif value.classes and not value.origins:
             found = join(found, self._member(value, value.classes, name, node, state, frame, called=called))
-        if value.consts is not None and not value.origins:
-            for const in value.consts:
-                found = join(found, self._real_part(const, name, node, state, frame))
-        if value.cells or value.made or found == NONE_YET:
+        for const in value.consts or () if not value.origins else ():
+            found = join(found, self._real_part(const, name, node, state, frame))
+        if value.cells or value.made or value.is_more or found == NONE_YET:
             if called or name in CHANGES:
                 method = BoundMethod(value, name)
                 found = join(found, Value(made=value.made, shape=value.made, functions=frozenset({method}), known=True))

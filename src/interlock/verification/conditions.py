@@ -11,7 +11,7 @@ from typing import Any
 from interlock.verification.attributes import Attributes
 from interlock.verification.body import Fact, Frame, State, has_part, merge
 from interlock.verification.sources import NOTHING, Sources
-from interlock.verification.values import NONE_YET, TUPLE, Const, Value, join, kind_of
+from interlock.verification.values import NONE_YET, Const, Value, join, kind_of
 
 __all__ = ["BOTH", "Conditions"]
 
@@ -86,8 +86,8 @@ class Conditions(Attributes):
             return None
         if value.only is not None and isinstance(value.only.value, tuple | list | set | frozenset | dict):
             return frozenset(Const(one) for one in value.only.value)  # pyright: ignore[reportUnknownVariableType]
-        if value.attrs is not None and value.classes == TUPLE and not value.cells:
-            parts = [part.only for part in value.attrs.values()]
+        if value.items is not None:
+            parts = [part.only for part in value.items.values()]
             return frozenset(part for part in parts if part is not None) if None not in parts else None
         return None
 

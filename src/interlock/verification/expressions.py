@@ -110,7 +110,8 @@ class Expressions(Conditions):
             for value in (left, right):
                 cell.put(join(self.elements(value), self.elements(value, keys=False)), value.length)
             return Value(cells=frozenset({cell}), kinds=frozenset({"empty", "full"}))
-        return computed(NOTHING, left, right)
+        parts = computed(NOTHING, *(self.elements(value, keys=False) for value in (left, right)))
+        return replace(computed(NOTHING, left, right), parts_of=parts.parts_of)
 
     def _unaryop(self, node: ast.UnaryOp, state: State, frame: Frame) -> Value:
         value = self.evaluate(node.operand, state, frame)
@@ -225,13 +226,14 @@ class Expressions(Conditions):
         if isinstance(node.slice, ast.Slice):
             return self._sliced(value, index, node, frame)
         if any(hasattr(kind, "__missing__") for kind in value.classes):
-            # A mapping with defaults has the key from now on.
+            # A mapping with defaults has the key from now on, and may call a function for its value.
+            self.unknown_call(value, Arguments([index]), node, state, frame, keeps=True)
             self.change(value, NONE_YET, index.sources, node, state, plainly=False)
         only = index.only
-        if value.attrs is not None and value.classes == TUPLE and only is not None and not value.origins and not value.cells:
-            keys = list(value.attrs)
+        if value.items is not None and only is not None:
+            keys = list(value.items)
             try:
-                return value.attrs[keys[only.value]].under(value.shape)
+                return value.items[keys[only.value]].under(value.shape)
             except (IndexError, TypeError):
                 return UNKNOWN
         if (
@@ -277,8 +279,8 @@ class Expressions(Conditions):
                     arguments.rest.append(value)
                 else:
                     arguments.positional.append(value)
-            elif value.attrs is not None and value.classes == TUPLE and not value.origins and not arguments.rest:
-                arguments.positional += value.attrs.values()
+            elif value.items is not None and not arguments.rest:
+                arguments.positional += [one.under(value.shape) for one in value.items.values()]
             else:
                 arguments.rest.append(self.elements(value).under(value.length))
         for keyword in node.keywords:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import inspect
 import sys
@@ -12,13 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from pydantic import BaseModel
-
 from interlock.capabilities.capability import is_stream, methods
 from interlock.contract.guards import is_guard
 from interlock.contract.labels import Trusted, is_secret
 from interlock.contract.outcome import Outcome
-from interlock.contract.type_hints import class_parameter, is_generic, is_named_tuple, resolve_hints, substitute_type, unwrap_annotated
+from interlock.contract.type_hints import class_parameter, is_generic, resolve_hints, substitute_type, unwrap_annotated
 from interlock.verification.body import (
     MANY,
     Call,
@@ -36,6 +33,7 @@ from interlock.verification.body import (
 )
 from interlock.verification.libraries import Arguments, Libraries
 from interlock.verification.reader import BoundMethod, CapabilityMethod, Closure, computed, unreadable, wrap
+from interlock.verification.records import field_defaults, has_validators, record_fields
 from interlock.verification.sources import NOTHING, Level, Path, Source
 from interlock.verification.values import FULL, NONE_YET, UNKNOWN, Value, join, join_all
 
@@ -63,7 +61,13 @@ class Calls(Libraries):
             return self.unknown_call(called, arguments, node, state, frame)
         targets = sorted(called.functions, key=lambda one: getattr(one, "__qualname__", "") or str(getattr(one, "name", "")))
         if len(targets) == 1 and called.known:
-            return self.call_one(targets[0], arguments, node, state, frame).under(called.shape)
+            points = state.points
+            if called.shape and isinstance(targets[0], Closure | BoundMethod):
+                # It is one of several that differ in what they belong to, or in the variables that they see.
+                self.point(node, called.shape, frame, "call", state)
+            result = self.call_one(targets[0], arguments, node, state, frame).under(called.shape)
+            state.points = points
+            return result
         ends: list[State] = []
         results: list[Value] = []
         for target in targets:
@@ -356,7 +360,7 @@ class Calls(Libraries):
             return self.call_library(kind, arguments, node, state, frame)
         if issubclass(kind, BaseException):
             return Value(made=arguments.sources, classes=frozenset({kind}), kinds=frozenset({"full"}), known=True)
-        names = _record_fields(kind)
+        names = record_fields(kind)
         if names is None or arguments.rest:
             if self.is_ambient(kind.__module__, kind.__qualname__):
                 return self.outside(f"{kind.__module__}.{kind.__qualname__}", node)
@@ -369,13 +373,13 @@ class Calls(Libraries):
                 self.tables.raises(arguments.sources, computed(arguments.sources), None, state)
             return replace(made, classes=made.classes | {kind})
         self.fails(arguments.sources, state)
-        defaults = _defaults(kind)
+        defaults = field_defaults(kind)
         attrs = {
             name: arguments.named[name] if name in arguments.named else self._default(defaults.get(name, UNKNOWN), name, node, frame)
             for name in names
         }
         attrs |= dict(zip(names, arguments.positional, strict=False))
-        if _has_validators(kind):
+        if has_validators(kind):
             self.tables.raises(arguments.sources, computed(arguments.sources), None, state)
             mixed = computed(arguments.sources)
             attrs = {name: join(value, mixed) for name, value in attrs.items()}
@@ -400,48 +404,9 @@ def _call_methods(called: Value, package: str) -> list[types.FunctionType]:
     return [one for one in found if isinstance(one, types.FunctionType) and is_project(one, package)]
 
 
-def _record_fields(kind: type[Any]) -> list[str] | None:
-    if is_named_tuple(kind):
-        return list(getattr(kind, "_fields", ()))
-    if issubclass(kind, BaseModel):
-        return list(kind.model_fields) if kind.__init__ is BaseModel.__init__ else None
-    if dataclasses.is_dataclass(kind):
-        made = getattr(kind.__init__, "__code__", None)
-        return [one.name for one in dataclasses.fields(kind)] if made is not None and made.co_filename == "<string>" else None
-    return None
-
-
-@functools.cache
-def _defaults(kind: type[Any]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    if issubclass(kind, BaseModel):
-        for name, info in kind.model_fields.items():
-            if not info.is_required():
-                found[name] = wrap(info.get_default(call_default_factory=True, validated_data={}))
-    elif dataclasses.is_dataclass(kind):
-        for one in dataclasses.fields(kind):
-            if one.default is not dataclasses.MISSING:
-                found[one.name] = wrap(one.default)
-            elif one.default_factory is not dataclasses.MISSING:
-                found[one.name] = wrap(one.default_factory())
-    else:
-        found = {name: wrap(value) for name, value in getattr(kind, "_field_defaults", {}).items()}
-    return found
-
-
 @functools.cache
 def _keeps(kind: type[Any], package: str) -> bool:
     """Return whether the constructor of a class of the project could keep something between turns, other than in the new object."""
     made = [getattr(kind, name, None) for name in ("__init__", "__new__", "__post_init__")]
     written = [one for one in made if isinstance(one, types.FunctionType) and one.__code__.co_filename != "<string>"]
     return any(is_project(one, package) and keeps_state(one, package) for one in written)
-
-
-@functools.cache
-def _has_validators(kind: type[Any]) -> bool:
-    if hasattr(kind, "__post_init__"):
-        return True
-    declared = getattr(kind, "__pydantic_decorators__", None)
-    return declared is not None and bool(
-        declared.field_validators or declared.model_validators or declared.validators or declared.root_validators
-    )

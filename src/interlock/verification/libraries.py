@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import enum
 import inspect
 import sys
 import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
 from functools import cache
 from typing import Any, cast
 
 from interlock.contract.guards import is_guard
-from interlock.contract.type_hints import alternatives, resolve_hints, unwrap_annotated
+from interlock.contract.type_hints import resolve_hints, unwrap_annotated
 from interlock.verification.body import MANY, Ambient, Frame, State, is_project, keeps_state
 from interlock.verification.purity import (
     AMBIENT_BUILTINS,
@@ -25,22 +23,23 @@ from interlock.verification.purity import (
     CHANGES,
     CHANGING,
     CONTAINERS,
-    FIXED_KINDS,
-    FIXED_MODULES,
     NO_CHANGE,
     PLAIN_MODULES,
     READS,
     SCALAR_FUNCTIONS,
     SCALAR_NAMES,
     SCALARS,
+    can_change,
 )
 from interlock.verification.reader import BoundMethod, CapabilityMethod, Closure, Reader, ambient, computed, scalar, unreadable, wrap
-from interlock.verification.sources import NOTHING, Sources, element_hint, hint_classes
+from interlock.verification.sources import NOTHING, Sources, element_hint, hint_classes, is_fixed
 from interlock.verification.values import ANY_KIND, FULL, NONE_YET, TUPLE, UNKNOWN, Cell, Const, Value, join, join_all
 
 __all__ = ["Arguments", "Libraries"]
 
 _FEW, _MAX_BACK, _MAX_ITEMS = 8, 6, 200
+_ITERATORS: frozenset[object] = frozenset({iter, reversed, zip, enumerate})
+_CALLED_BACK = (Closure, CapabilityMethod, BoundMethod, types.MethodDescriptorType, types.WrapperDescriptorType)
 _BACK = computed.__code__
 """Stands on the stack for a function that something unread calls back."""
 
@@ -92,9 +91,9 @@ class Libraries(Reader):
         changes = module in CHANGING or name.rpartition(".")[2] in {"insort", "insort_left", "insort_right", "shuffle"}
         lazy = function in {map, filter} or module == "itertools" or name == "finditer"
         points = state.points
-        if lazy:
-            # What it calls, it calls when it is used up.
-            self.point(node, self.tables.cell(frame.key, id(node), "object").size, frame, "lazy", state)
+        if lazy or function in _ITERATORS:
+            # What it calls and uses up, it calls and uses up when it is used up itself.
+            self.point(node, self.tables.cell(frame.key, id(node), "copy" if copies else "object").size, frame, "lazy", state)
         result = self.unknown_call(NONE_YET, arguments, node, state, frame, keeps=not changes)
         state.points = points
         if module.partition(".")[0] not in sys.stdlib_module_names:
@@ -132,6 +131,11 @@ class Libraries(Reader):
             return self._replaced(arguments, state)
         if function is typing.cast and arguments.positional:
             return arguments.positional[-1]
+        if function is vars and len(arguments.positional) == 1:
+            # It is no copy: who changes it changes the record.
+            (record,) = arguments.positional
+            roots = frozenset(origin.root for origin in record.origins)
+            return replace(computed(NOTHING, record), attrs=record.attrs, classes=frozenset({dict}), parts_of=record.parts_of | roots)
         if function is range and (numbers := _few(arguments)) is not None:
             attrs = {str(number): wrap(number) for number in numbers}
             return Value(shape=arguments.sources, attrs=attrs, classes=TUPLE, known=True)
@@ -164,10 +168,11 @@ class Libraries(Reader):
             self.consume(value, state, sources)
         for inner in reached:
             for function in inner.functions:
-                if isinstance(function, Closure | CapabilityMethod | BoundMethod) or (
+                if isinstance(function, _CALLED_BACK) or (
                     isinstance(function, types.FunctionType) and not is_guard(function) and is_project(function, self.package)
                 ):
-                    sources |= self._called_back(function, values, sources, node, state, frame)
+                    values.append(self._called_back(function, values, sources, node, state, frame))
+                    sources |= values[-1].sources
         if not keeps:
             content = computed(sources, *values)
             for inner in reached:
@@ -177,13 +182,21 @@ class Libraries(Reader):
                     self.tables.change(origin.root, sources | state.control)
         return computed(sources, *values)
 
-    def _called_back(self, function: Any, values: Sequence[Value], sources: Sources, node: ast.AST, state: State, frame: Frame) -> Sources:
-        """Call a function that was passed to one that is not read: at any time, any number of times, with anything it was given."""
+    def _called_back(self, function: Any, values: Sequence[Value], sources: Sources, node: ast.AST, state: State, frame: Frame) -> Value:
+        """Call a function that was passed to one that is not read: at any time, any number of times, with anything it was given.
+
+        Return what it returns, which the one that is not read can return as well.
+        """
         given = computed(sources, *(value for value in values if not value.functions))
         if isinstance(function, BoundMethod) and function.function is None:
             if function.name not in READS:
                 self.change(function.owner, given, sources, node, state)
-            return function.owner.sources
+            return computed(NOTHING, function.owner)
+        if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
+            for value in values if function.__name__ in CHANGES else ():
+                for inner in value.reach():
+                    self.change(inner, given, sources, node, state, plainly=False)
+            return NONE_YET
         if self.stack.count(_BACK) > _MAX_BACK:
             raise unreadable("functions are passed on and on", node)
         way = state.copy()
@@ -199,14 +212,15 @@ class Libraries(Reader):
         for name, (_, most) in way.calls.items():
             least, before = state.calls.get(name, (0, 0))
             state.calls[name] = least, MANY if most > before else before
-        return result.sources
+        return result
 
     def _isinstance(self, arguments: Arguments, state: State) -> Value:
         value, kinds = arguments.positional
         self.fails(value.choosing, state)
         sources = value.choosing | kinds.sources
         classes = [one for one in kinds.functions if inspect.isclass(one)]
-        if value.classes and len(classes) == 1 and value.attrs is not None and not value.origins and value.consts is None:
+        is_record = value.known and value.kinds == FULL and not (value.cells or value.functions or value.handles)
+        if value.classes and len(classes) == 1 and value.attrs is not None and is_record and not value.origins and value.consts is None:
             answers = {issubclass(one, classes[0]) for one in value.classes}
             if len(answers) == 1 and not value.made:
                 return Value(shape=sources, consts=frozenset(map(Const, answers)))
@@ -245,7 +259,7 @@ class Libraries(Reader):
         """Return a new container with the elements of what is given."""
         values = arguments.all
         cell: Cell = self.tables.cell(frame.key, id(node), "copy")
-        cell.once = function in {iter, reversed, zip, enumerate}
+        cell.once = function in _ITERATORS
         # What is sorted or compared, and what a function says of it, decides the order and how many there are.
         decided = result.sources if function in {sorted, set, frozenset, dict} or result.functions else NOTHING
         if function in {zip, enumerate}:
@@ -258,6 +272,8 @@ class Libraries(Reader):
             if function is dict:
                 pairs = [self.elements(pair, keys=False) for pair in (value, element)]
                 element = join_all([element, *pairs, *arguments.named.values()])
+            # An iterator with a sentinel has what the function returns.
+            element = join(element, result) if function is iter and result.functions else element
             cell.put(element.under(decided), value.length | decided)
         return Value(cells=frozenset({cell}), kinds=frozenset({"empty", "full"}), known=True)
 
@@ -268,10 +284,10 @@ class Libraries(Reader):
         return replace(value, cells=value.cells | {cell})
 
     def consume(self, value: Value, state: State, sources: Sources = NOTHING) -> None:
-        """Use up an iterator: what decides that this happens decides what is left."""
+        """Use up an iterator: what decides that this happens, and which one it is, decides what is left."""
         for cell in value.cells:
             if cell.once:
-                cell.put(NONE_YET, state.control | sources)
+                cell.put(NONE_YET, state.control | sources | value.shape)
 
     def elements(self, value: Value, *, keys: bool = True) -> Value:
         """Return what the elements of a value can be."""
@@ -300,8 +316,8 @@ class Libraries(Reader):
     def _folded(self, function: Any, arguments: Arguments) -> Const | None:
         if function is len and len(arguments.positional) == 1:
             value = arguments.positional[0]
-            if value.attrs is not None and value.classes == TUPLE and not value.origins and not value.cells and not value.made:
-                return Const(len(value.attrs))
+            if value.items is not None:
+                return Const(len(value.items))
         if function in {max, min, abs, str, int} and not arguments.named and not arguments.rest:
             known = [value.only for value in arguments.positional]
             if known and all(one is not None and isinstance(one.value, int) for one in known):
@@ -333,8 +349,14 @@ class Libraries(Reader):
         if not keeps:
             self._change_by(target, arguments, result, node, state)
         if target.name not in SCALARS:
-            return self._object(result, node, frame)
+            return self._object(self._without_owner(result, target, arguments), node, frame)
         return result if owner.cells or owner.classes else scalar(result)
+
+    def _without_owner(self, result: Value, target: BoundMethod, arguments: Arguments) -> Value:
+        """Return the result of a method that only reads as a new object, which may have the same elements."""
+        if target.name not in READS:
+            return result
+        return replace(result, parts_of=computed(NOTHING, self.elements(target.owner, keys=False), *arguments.all).parts_of)
 
     def _change_by(self, target: BoundMethod, arguments: Arguments, result: Value, node: ast.AST, state: State) -> None:
         """Change what a method belongs to by what it is given."""
@@ -356,7 +378,7 @@ class Libraries(Reader):
         value = self.elements(owner, keys=target.name == "keys")
         content = value
         if target.name == "items":
-            content = Value(attrs={"0": self.elements(owner), "1": value}, classes=frozenset({tuple}), kinds=frozenset({"full"}))
+            content = Value(attrs={"0": self.elements(owner), "1": value}, classes=TUPLE, kinds=FULL, known=True)
         cell.put(content, owner.length)
         return Value(cells=frozenset({cell}), known=True)
 
@@ -372,15 +394,18 @@ class Libraries(Reader):
         is_added: bool = False,
     ) -> None:
         """Change a container: every name of it has the new content. Changing an object of a module keeps something between turns."""
-        decided = sources | state.control
+        # What chose the container decides which one is changed.
+        decided = sources | state.control | value.shape
         for const in value.consts or () if not value.origins else ():
-            if _can_change(const.value):
+            if can_change(const.value):
                 kind = type(const.value).__name__
                 self.tables.ambient.append(Ambient(f"a {kind} of the module, which it changes", getattr(node, "lineno", 0)))
         if plainly and not value.known and not value.cells and not value.origins and value.consts is None:
             raise unreadable("something is changed of which it is not known what it is", node)
         for cell in value.cells:
             cell.put(content.under(decided) if content != NONE_YET else NONE_YET, decided if is_added else decided | content.shape)
+        for root in value.parts_of:
+            self.tables.change(root, decided | content.sources)
         for origin in value.origins:
             # Whether it is empty depends on all of it, once something is taken away.
             self.tables.change(origin.root, decided | content.sources | {origin.whole})
@@ -397,28 +422,7 @@ def _returns_fixed(function: Any) -> bool:
         hint = resolve_hints(function).resolved.get("return")
     except Exception:  # noqa: BLE001 - annotations of libraries may not resolve
         return False
-    return hint is not None and all(_is_fixed(member) for member in alternatives(unwrap_annotated(hint)[0]))
-
-
-def _is_fixed(hint: Any) -> bool:
-    kind = typing.get_origin(hint) or hint
-    frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
-    return (
-        kind is typing.Literal
-        or kind in {str, int, float, bool, bytes, type(None), datetime, date}
-        or (frozen and not typing.get_args(hint))
-    )
-
-
-def _can_change(value: object) -> bool:
-    """Return whether an object of a module is one of Python's own that can be changed, such as a list, a queue or a counter."""
-    kind = type(value)
-    if kind.__module__ == "builtins":
-        return not isinstance(value, FIXED_KINDS)
-    if kind.__module__ in {"collections", "itertools"}:
-        return True
-    top = kind.__module__.partition(".")[0]
-    return top in sys.stdlib_module_names and kind.__module__ not in FIXED_MODULES and not isinstance(value, enum.Enum | type)
+    return hint is not None and is_fixed(unwrap_annotated(hint)[0])
 
 
 def _is_builtin(value: Value) -> bool:

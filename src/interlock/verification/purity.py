@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import sys
 import types
 from datetime import date, datetime, timedelta
 
@@ -20,6 +22,7 @@ __all__ = [
     "SCALARS",
     "SCALAR_FUNCTIONS",
     "SCALAR_NAMES",
+    "can_change",
 ]
 
 
@@ -109,3 +112,14 @@ NO_CHANGE: frozenset[object] = frozenset(
         chr,
     }
 )
+
+
+def can_change(value: object) -> bool:
+    """Return whether an object of a module is one of Python's own that can be changed, such as a list, a queue or a counter."""
+    kind = type(value)
+    if kind.__module__ == "builtins":
+        return not isinstance(value, FIXED_KINDS)
+    if kind.__module__ in {"collections", "itertools"}:
+        return True
+    top = kind.__module__.partition(".")[0]
+    return top in sys.stdlib_module_names and kind.__module__ not in FIXED_MODULES and not isinstance(value, enum.Enum | type)

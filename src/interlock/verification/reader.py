@@ -50,7 +50,7 @@ def computed(sources: Sources, *parts: Value) -> Value:
     """Return a value that is computed from sources and from values, in a way that is not known."""
     sources = sources.union(*(part.sources for part in parts))
     if not any(part.attrs or part.cells or part.handles or part.functions or part.classes for part in parts):
-        return Value(made=sources, shape=sources)
+        return Value(made=sources, shape=sources, parts_of=frozenset(one for part in parts for one in part.changeable))
     reached = [inner for part in parts for inner in part.reach()]
     return Value(
         made=sources,
@@ -59,6 +59,7 @@ def computed(sources: Sources, *parts: Value) -> Value:
         functions=frozenset(one for value in reached for one in value.functions),
         classes=frozenset(one for value in reached for one in value.classes),
         cells=frozenset(one for value in reached for one in value.cells),
+        parts_of=frozenset(one for value in reached for one in value.changeable),
     )
 
 

@@ -7,12 +7,13 @@ import inspect
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import cache, cached_property
 from typing import Any, get_args, get_origin
 
 from interlock.contract.type_hints import alternatives, is_named_tuple, is_record, resolve_hints, unwrap_annotated
 
-__all__ = ["NOTHING", "Level", "Path", "Source", "Sources", "element_hint", "hint_classes", "is_choice", "part_hint", "worst"]
+__all__ = ["NOTHING", "Level", "Path", "Source", "Sources", "element_hint", "hint_classes", "is_choice", "is_fixed", "part_hint", "worst"]
 
 
 class Level(enum.IntEnum):
@@ -107,6 +108,20 @@ class Path:
         """Return the path of a part of the value. Below six parts everything is one part, so that recursive types end."""
         parts = self.parts if len(self.parts) >= 6 else (*self.parts, name)  # noqa: PLR2004 - a bound, like any other
         return Path(self.root, parts, hint if len(parts) > len(self.parts) else None, self.trusted, self.secret, self.instance)
+
+
+@cache
+def is_fixed(hint: Any) -> bool:
+    """Return whether nothing changes a value of this type."""
+    return hint is not None and all(_is_fixed(member) for member in alternatives(hint))
+
+
+def _is_fixed(hint: Any) -> bool:
+    kind, arguments = get_origin(hint) or hint, get_args(hint)
+    if kind in {tuple, frozenset}:
+        return bool(arguments) and all(is_fixed(one) for one in arguments if one is not Ellipsis)
+    frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+    return kind is typing.Literal or kind in {str, int, float, bool, bytes, type(None), datetime, date} or (frozen and not arguments)
 
 
 @cache

@@ -10,7 +10,7 @@ from interlock.verification.body import MANY, Catcher, Frame, Raised, Returned, 
 from interlock.verification.expressions import Expressions
 from interlock.verification.reader import computed, unreadable, wrap
 from interlock.verification.sources import NOTHING, Sources
-from interlock.verification.values import NONE_YET, TUPLE, UNKNOWN, Value, join
+from interlock.verification.values import NONE_YET, UNKNOWN, Value, join
 
 __all__ = ["Statements"]
 
@@ -111,8 +111,8 @@ class Statements(Expressions):
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Value, state: State, frame: Frame) -> None:
         parts = target.elts
-        is_tuple = value.classes == TUPLE or (len(value.classes) == 1 and is_named_tuple(next(iter(value.classes))))
-        known = value.attrs if is_tuple and not value.origins and not value.cells and not value.made else None
+        is_record = len(value.classes) == 1 and is_named_tuple(next(iter(value.classes))) and value.known
+        known = value.attrs if is_record and not value.origins and not value.cells and not value.made else value.items
         if known is not None and len(known) == len(parts) and not any(isinstance(part, ast.Starred) for part in parts):
             for part, one in zip(parts, known.values(), strict=True):
                 self.assign(part, one.under(value.shape), state, frame)
@@ -390,9 +390,7 @@ class Statements(Expressions):
 
 def _times(iterable: Value) -> list[Value] | None:
     """Return the elements of a literal, or of a range of constants, if they are few."""
-    if iterable.attrs is not None and iterable.classes == TUPLE and not iterable.origins and not iterable.cells and not iterable.made:
-        return list(iterable.attrs.values()) if len(iterable.attrs) <= _UNROLLED else None
-    return None
+    return list(iterable.items.values()) if iterable.items is not None and len(iterable.items) <= _UNROLLED else None
 
 
 def _loading(target: ast.expr) -> ast.expr:

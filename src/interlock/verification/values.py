@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from interlock.verification.sources import NOTHING, Path, Source, Sources
+from interlock.verification.sources import NOTHING, Path, Source, Sources, is_fixed
 
 __all__ = ["ANY_KIND", "FULL", "NONE_YET", "TUPLE", "UNKNOWN", "Cell", "Const", "Kinds", "Value", "join", "join_all", "kind_of"]
 
@@ -89,7 +89,8 @@ class Value:
 
     `origins` are paths that it can be a copy of, `made` is what its content is computed from, `shape` is what decides which value it is,
     whether it is None or empty, and of which class. `attrs` are the parts of a record or tuple that was made in the body. A value is
-    `known` if it can be nothing but what `consts`, `classes`, `functions`, `handles` and `cells` say.
+    `known` if it can be nothing but what `consts`, `classes`, `functions`, `handles` and `cells` say. `parts_of` are the roots of the paths
+    that a computed value may be a part of, so that a change of it may change what stands there.
     """
 
     origins: frozenset[Path] = frozenset()
@@ -104,6 +105,7 @@ class Value:
     cells: frozenset[Cell] = frozenset()
     presence_of: Path | None = None
     known: bool = False
+    parts_of: frozenset[str] = frozenset()
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -122,11 +124,23 @@ class Value:
             and self.handles == other.handles
             and self.known == other.known
             and self.presence_of == other.presence_of
+            and self.parts_of == other.parts_of
             and self.attrs == other.attrs
         )
 
     def __hash__(self) -> int:
         return hash((self.origins, self.made, self.shape))
+
+    @property
+    def is_more(self) -> bool:
+        """Whether a record can be something else, of which nothing is known."""
+        return self.attrs is not None and not self.known and not self.origins
+
+    @property
+    def items(self) -> Mapping[str, Value] | None:
+        """The parts of a value that can be nothing but a tuple of this length; None for all others."""
+        is_other = self.classes != TUPLE or not self.known or self.origins or self.cells or self.made
+        return None if is_other else self.attrs
 
     @property
     def only(self) -> Const | None:
@@ -155,6 +169,11 @@ class Value:
         for cell in self.cells:
             found |= cell.size
         return found
+
+    @property
+    def changeable(self) -> frozenset[str]:
+        """The roots of the paths of which a change of the value can be a change."""
+        return self.parts_of | {origin.root for origin in self.origins if not is_fixed(origin.hint)}
 
     @property
     def length(self) -> Sources:
@@ -207,6 +226,7 @@ class Value:
                 handles=frozenset(one for value in reached for one in value.handles),
                 functions=frozenset(one for value in reached for one in value.functions),
                 cells=frozenset(one for value in reached for one in value.cells),
+                parts_of=frozenset(one for value in reached for one in value.changeable),
             )
         return replace(self, attrs={name: part.shallow(depth - 1) for name, part in self.attrs.items()})
 
@@ -215,6 +235,17 @@ UNKNOWN = Value()
 """A value of which nothing is known and which depends on nothing."""
 NONE_YET = Value(consts=frozenset(), kinds=frozenset(), known=True)
 """No value at all: the unit of `join`."""
+
+
+def _is_forgotten(one: Value, other: Value) -> bool:
+    """Return whether a joined value does not say all that it can be: constants of one side, or tuples of two lengths.
+
+    None is a kind, and functions are listed.
+    """
+    if one.attrs is not None and other.attrs is not None and TUPLE in {one.classes, other.classes} and len(one.attrs) != len(other.attrs):
+        return True
+    dropped = (one.consts or ()) if other.consts is None else (other.consts or ()) if one.consts is None else ()
+    return any(not (const.value is None or callable(const.value)) for const in dropped)
 
 
 def join(one: Value, other: Value, chosen_by: Sources = NOTHING) -> Value:
@@ -244,7 +275,8 @@ def join(one: Value, other: Value, chosen_by: Sources = NOTHING) -> Value:
         functions=one.functions | other.functions,
         cells=one.cells | other.cells,
         presence_of=one.presence_of if one.presence_of == other.presence_of else None,
-        known=one.known and other.known,
+        known=one.known and other.known and not _is_forgotten(one, other),
+        parts_of=one.parts_of | other.parts_of,
     )
 
 

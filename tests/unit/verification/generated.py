@@ -7,18 +7,35 @@ WORDS = ('"a"', '"b"', '""', '"ab"')
 
 
 class Writer:
-    """Writes one body. The names of its variables say their type: t is text, n a number, b a flag, l a list, d a dict, f a function."""
+    """Writes one body.
+
+    The names of its variables say their type: t is text, n a number, b a flag, l a list, d a dict, f a function, i an iterator.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - bodies, not keys
         self.lines: list[str] = []
-        self.names: dict[str, list[str]] = {"t": ["text"], "n": ["limit"], "b": ["flag"], "l": [], "d": [], "f": []}
+        self.names: dict[str, list[str]] = {"t": ["text"], "n": ["limit"], "b": ["flag"], "l": [], "d": [], "f": [], "i": []}
         self.count = 0
 
     def body(self) -> str:
+        if self.random.random() < 0.4:
+            return self._of_objects()
         self._block(1, self.random.randint(2, 5))
         self._end(1)
         return "\n".join(self.lines)
+
+    def _of_objects(self) -> str:
+        """Write a body in which text or a choice says which object is changed, and one of the objects decides."""
+        for _ in range(self.random.randint(1, 3)):
+            self.random.choice([self._choose, self._choose, self._use_up])(1, self._which())
+        ends = [f"{name} {test}" for name in self.names["l"] for test in ("== []", "!= ['a']")]
+        ends += [f"len({name}) > 1" for name in self.names["l"]] + [f'next({name}, "z") == "b"' for name in self.names["i"]]
+        self._emit(1, f"return Left() if {self.random.choice(ends)} else Right()")
+        return "\n".join(self.lines)
+
+    def _which(self) -> str:
+        return self.random.choice(['text == "a"', "is_left(text)", "len(text) > 1", "note == text", "flag", 'choice == "a"'])
 
     def _new(self, kind: str) -> str:
         self.count += 1
@@ -48,6 +65,7 @@ class Writer:
                 lambda: f"next(iter(items), {self.text(0)})",
                 lambda: f"Box(text={self.text(depth - 1)}, kind=choice).{self.random.choice(['text', 'kind'])}",
                 lambda: f'"".join({self._any("l")})' if self.names["l"] else '"z"',
+                lambda: f'next({self._any("i")}, "z")' if self.names["i"] else '"y"',
             ]
         return self.random.choice(options)()
 
@@ -96,7 +114,7 @@ class Writer:
             self.names = known
 
     def _statement(self, depth: int) -> None:
-        simple = [self._assign, self._assign, self._change, self._make, self._again]
+        simple = [self._assign, self._assign, self._change, self._make, self._again, self._choose, self._use_up]
         nested = [self._if, self._if, self._for, self._while, self._try, self._closure, self._call, self._return_if]
         self.random.choice(simple + (nested if depth < 4 else []))(depth)
 
@@ -133,6 +151,65 @@ class Writer:
             self._emit(depth, f"{self._any('d')}[{self.text(1)}] = {self.text(1)}")
         else:
             self._make(depth)
+
+    def _choose(self, depth: int, which: str = "") -> None:
+        """Choose one of two lists, and change the one that was chosen. `which` says which one."""
+        one, other = self._two_lists(depth)
+        name, test, word = self._new("l"), which or self.flag(), '"a"' if which else self.text(1)
+        either, index = f"{one} if {test} else {other}", f"[bool({which})]" if which else f"[{self.number(1)} % 2]"
+        forms = [
+            f"{name} = {either}",
+            f"{name} = [{one}, {other}]{index}",
+            f"{name} = ({one}, {other}){index}",
+            f"{name} = {{True: {one}}}.get({test}, {other})",
+            f"{name} = next(iter([{one}, {other}] if {test} else [{other}, {one}]))",
+            f"{name}, {self._new('l')} = ({one}, {other}) if {test} else ({other}, {one})",
+            f"{name}, *_ = [{one}, {other}] if {test} else [{other}, {one}]",
+            f"{name} = Box(text={either}).text",
+            f"{name} = (lambda own={either}: own)()",
+            f"{name} = [row for row in ({one}, {other}) if {test} or row is {other}][0]",
+            f"{name} = max({one}, {other}, key=lambda row: len(row) if {test} else -len(row))",
+            f"for {name} in ({one}, {other}):\n    if {test}:\n        break",
+            f"{name} = {one}\nif {test}:\n    {name} = {other}",
+            f"{name} = {one}\ntry:\n    check('a' if {test} else 'b')\nexcept LookupError:\n    {name} = {other}",
+            f"def {name}(own={either}):\n    own.append({word})\n{name}()\n{name} = {one}",
+            f"[{one}.append, {other}.append]{index}({word})\n{name} = {other}",
+            f"[lambda own=row: own.append({word}) for row in ({one}, {other})]{index}()\n{name} = {one}",
+        ]
+        for line in self.random.choice(forms).splitlines():
+            self._emit(depth, line)
+        self._emit(
+            depth, self.random.choice([f'{name}.append("a")', f"{name} += [{word}]", f'fill({name}, "a")', f"{name}.clear()", "pass"])
+        )
+        self.names["l"].append(name)
+
+    def _two_lists(self, depth: int) -> tuple[str, str]:
+        """Return two lists: of those there are, two new ones, or two rows of one expression."""
+        lists = self.names["l"]
+        if len(lists) > 1 and self.random.random() < 0.4:
+            return self.random.choice(lists), self.random.choice(lists)
+        one, other = self._new("l"), self._new("l")
+        made = ["[], []", "[[] for _ in range(2)]", '{"a": [], "b": []}.values()', 'list(items), ["a"]', '([*row] for row in ("", "a"))']
+        self._emit(depth, f"{one}, {other} = {self.random.choice(made)}")
+        lists += [one, other]
+        return one, other
+
+    def _use_up(self, depth: int, which: str = "") -> None:
+        """Take something from one of two iterators."""
+        names = self.names["i"]
+        while len(names) < 2:
+            self._emit(depth, f'{(name := self._new("i"))} = iter(("a", "b", "ab"))')
+            names.append(name)
+        chosen = f"({self.random.choice(names)} if {which or self.flag()} else {self.random.choice(names)})"
+        forms = [
+            f"for _ in {chosen}:\n    break",
+            f"next({chosen}, None)",
+            f"[*{chosen}]",
+            f'"b" in {chosen}',
+            f"next(zip({chosen}, (1,)), None)",
+        ]
+        for line in self.random.choice(forms).splitlines():
+            self._emit(depth, line)
 
     def _if(self, depth: int) -> None:
         self._emit(depth, f"if {self.flag()}:")

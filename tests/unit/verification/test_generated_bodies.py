@@ -6,16 +6,23 @@ import os
 import random
 import types
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import pytest
 
 from interlock.contract.node import Node
 from interlock.verification.flows import NodeFlow
 from interlock.verification.nodes import read_node
 from interlock.verification.sources import Level
+from interlock.verification.statements import Statements
+from interlock.verification.values import Value
 from tests.unit.verification.generated import Writer
 from tests.unit.verification.reading import HEAD, PARAMETERS
 
 AMOUNT = int(os.environ.get("INTERLOCK_TEST_BODIES", "2000"))
+FORGETTING = {"change": range(50, 100), "consume": range(250, 300)}
+"""Bodies that show a prover which is broken on purpose, by the method that is broken."""
 TEXTS = ("a", "b", "ab", "left", "", "1", "z")
 EXTRA = """
 def raise_if(text: str) -> None:
@@ -94,33 +101,59 @@ def decides_on_text(step: Any, module: Mapping[str, Any]) -> bool | None:
     return None if not flow.is_read else any(source.level == Level.TEXT for source in flow.decisions)
 
 
-def test_no_body_that_text_steers_is_called_independent():
-    steered = unread = independent = 0
-    missed: list[str] = []
-    for batch in range(0, AMOUNT, 50):
-        seeds = range(batch, min(batch + 50, AMOUNT))
+@dataclass
+class Judged:
+    """What became of generated bodies: how many are called independent, how many are not read, and those that are judged wrong."""
+
+    independent: int = 0
+    unread: int = 0
+    missed: list[str] = field(default_factory=list[str])
+
+
+def judge(wanted: range) -> Judged:
+    """Generate bodies, and run those that the prover calls independent."""
+    judged = Judged()
+    for batch in range(wanted.start, wanted.stop, 50):
+        seeds = range(batch, min(batch + 50, wanted.stop))
         bodies = [Writer(seed).body() for seed in seeds]
         module, steps = built(bodies, f"generated_{batch}")
         for seed, body, step in zip(seeds, bodies, steps, strict=True):
             verdict = decides_on_text(step, module)
-            unread += verdict is None
-            if verdict is not False:
-                continue
-            independent += 1
-            random_ = random.Random(seed)  # noqa: S311 - inputs, not keys
-            for _ in range(12):
-                first = inputs_of(random_)
-                kind = random_.choice("ab")
-                before = run(step, module, first, kind, random_.choice(TEXTS))
-                for _ in range(6):
-                    after = run(step, module, inputs_of(random_, first), kind, random_.choice(TEXTS))
-                    if None not in (before, after) and before != after:
-                        steered += 1
-                        missed.append(f"seed {seed}:\n{body}")
-                        break
-                if missed and missed[-1].startswith(f"seed {seed}:"):
-                    break
-    assert missed == [], "\n\n".join(missed[:3])
+            judged.unread += verdict is None
+            if verdict is False:
+                judged.independent += 1
+                if is_steered(step, module, random.Random(seed)):  # noqa: S311 - inputs, not keys
+                    judged.missed.append(f"seed {seed}:\n{body}")
+    return judged
+
+
+def is_steered(step: Any, module: Mapping[str, Any], random_: random.Random) -> bool:
+    """Return whether two runs that differ in text alone end in different outcomes."""
+    for _ in range(12):
+        first = inputs_of(random_)
+        kind = random_.choice("ab")
+        before = run(step, module, first, kind, random_.choice(TEXTS))
+        for _ in range(6):
+            after = run(step, module, inputs_of(random_, first), kind, random_.choice(TEXTS))
+            if None not in (before, after) and before != after:
+                return True
+    return False
+
+
+def test_no_body_that_text_steers_is_called_independent():
+    judged = judge(range(AMOUNT))
+    assert judged.missed == [], "\n\n".join(judged.missed[:3])
     # The test has to have something to say: bodies that are independent, and few that are not read.
-    assert independent > AMOUNT // 20
-    assert unread < AMOUNT // 10
+    assert judged.independent > AMOUNT // 20
+    assert judged.unread < AMOUNT // 10
+
+
+@pytest.mark.parametrize("method", FORGETTING)
+def test_a_prover_that_forgets_what_chose_an_object_is_found(method: str, monkeypatch: pytest.MonkeyPatch):
+    original = getattr(Statements, method)
+
+    def forgets(self: Statements, value: Value, *arguments: Any, **options: Any) -> None:
+        original(self, replace(value, shape=frozenset()), *arguments, **options)
+
+    monkeypatch.setattr(Statements, method, forgets)
+    assert judge(FORGETTING[method]).missed
