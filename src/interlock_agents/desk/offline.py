@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from interlock.capabilities import Message, ModelReply, Tool, ToolCall, ToolResult
 from interlock.models.rules import Rules
+from interlock.spelling import edit_distance
 from interlock_agents.desk.answering import ended, not_noted, order_answer, queries, stock_answer, summary_answer
 from interlock_agents.desk.planning import planned
 from interlock_agents.desk.plans import ABILITIES, CANCEL, HELP, ORDER, SAY, STOCK, SUM, SUMMARY
@@ -23,6 +24,7 @@ from interlock_agents.desk.roles import (
     StateUpdates,
 )
 from interlock_agents.desk.session import Goal
+from interlock_agents.desk.vocabulary import TOPICS
 from interlock_agents.desk.words import content
 
 __all__ = ["DeskRules"]
@@ -68,7 +70,8 @@ def _wanted(request: SpecialistRequest) -> list[tuple[str, dict[str, Any]]]:
         case "sales.sum":
             return [("math.evaluate", {"expression": str(goal.slots.get("expression", ""))})]
         case "support.question":
-            return [("knowledge_base.search", {"query": str(goal.slots.get("question", ""))})]
+            topics = [str(goal.slots.get("question", "")), *_more_topics(goal)]
+            return [("knowledge_base.search", {"query": topic}) for topic in topics]
         case "support.person" if request.person is None or request.person.answer is None:
             return [("knowledge_base.search", {"query": "contacting support"})]
         case _:
@@ -110,7 +113,8 @@ def _answered(request: SpecialistRequest) -> SpecialistResponse:
         case "sales.sum" if results:
             return ended(f"{goal.slots.get('expression')} = {_value(results[0])}")
         case "support.question" if found:
-            return _help(goal, cast("list[dict[str, Any]]", found[0]["articles"]))
+            first, *more = (cast("list[dict[str, Any]]", one["articles"]) for one in found)
+            return _help(goal, first, more)
         case _:
             return _spoken(request, found)
 
@@ -176,11 +180,13 @@ def _small_talk(kinds: list[str]) -> str:
     )
 
 
-def _help(goal: Goal, articles: list[dict[str, Any]]) -> SpecialistResponse:
+def _help(goal: Goal, articles: list[dict[str, Any]], more: Sequence[list[dict[str, Any]]]) -> SpecialistResponse:
+    """Answer with the first article about a question. `more` has the articles about the other topics of the message."""
     if goal.slots.get("is_guess"):  # an article must match completely unless the question is about the shop
         articles = [article for article in articles if _fits(str(goal.slots.get("question")), article)]
     if not articles:
-        return ended(f"I found nothing about “{goal.slots.get('question')}” in the help articles. {ABILITIES}")
+        question = str(goal.slots.get("question"))
+        return ended(f"I found nothing about “{question}” in the help articles.{_did_you_mean(question)} {ABILITIES}")
     best = articles[0]
     text = f"{best['title']} {best['passage']}".casefold()
     besides = goal.slots.get("besides", best.get("lacks"))
@@ -190,7 +196,7 @@ def _help(goal: Goal, articles: list[dict[str, Any]]) -> SpecialistResponse:
     first = str(goal.slots.get("question")).split()[0]
     others = "".join(f"\nSee also: {article['title']}." for article in articles[1:2] if _has(str(article["title"]).casefold(), first))
     note = f"\nThe article says nothing about: {', '.join(f'“{word}”' for word in unused)} (not by that word)." if unused else ""
-    others += "".join(f"\nIf you mean “{topic}” as well, ask for that by itself." for topic in _other_topics(goal, articles))
+    others += "".join(_about(topic, found, articles) for topic, found in zip(_more_topics(goal), more, strict=False))
     doubt = "I am not sure that this is what you mean.\n" if len(unused) > _FEW or goal.slots.get("is_guess") else ""
     return ended(f"{doubt}{best['title']}: {best['passage']}{others}{note}")
 
@@ -212,10 +218,30 @@ def _has(text: str, word: str) -> bool:
     return word[: max(4, len(word) - 2)] in text
 
 
-def _other_topics(goal: Goal, articles: list[dict[str, Any]]) -> list[str]:
-    """Return the other topics of a message, without those that the answer covers."""
+def _more_topics(goal: Goal) -> list[str]:
+    """Return the other topics of a message."""
+    return cast("list[str]", goal.slots.get("topics") or [])
+
+
+def _about(topic: str, found: list[dict[str, Any]], articles: list[dict[str, Any]]) -> str:
+    """Name the article about another topic of a message. Return nothing for a topic that the answer covers."""
     shown = " ".join(f"{article['title']}" for article in articles[:2]).casefold()
-    return [topic for topic in cast("list[str]", goal.slots.get("topics") or []) if not all(word[:5] in shown for word in topic.split())]
+    if all(word[:5] in shown for word in topic.split()):
+        return ""
+    if not found:
+        return f"\nIf you mean “{topic}” as well, ask for that by itself."
+    return f"\nAbout “{topic}” there is another article, for which you can ask: {found[0]['title']}."
+
+
+def _did_you_mean(question: str) -> str:
+    """Suggest words of the help topics that differ in one letter from words of a question."""
+    words = [word for word in question.casefold().split() if len(word) >= _LONG]
+    near = [topic for word in words for topic in _TOPIC_WORDS if edit_distance(word, topic) == 1]
+    return f" Did you mean {' or '.join(f'“{word}”' for word in dict.fromkeys(near))}?" if near else ""
+
+
+_LONG = 5  # letters; with one letter changed, a shorter word is often another word
+_TOPIC_WORDS = sorted({word for _, search in TOPICS for word in search.split() if len(word) >= _LONG})
 
 
 def _value(result: ToolResult) -> Any:
