@@ -12,12 +12,12 @@ from pydantic import JsonValue
 from interlock.contract import Graph
 from interlock.engine.messages import NativeField
 from interlock.errors import ContractError, Problem
+from interlock.invariants import Invariant
 from interlock.models.rules import Rules
 from interlock.providers.provider import Provider
 from interlock.reply import Reply
 from interlock.runtime.targets import Subgraph
 from interlock.settings import AgentSettings
-from interlock.verification.invariants import Invariant
 
 __all__ = ["Agent", "Export", "SessionCopy"]
 

@@ -18,9 +18,9 @@ from interlock.contract.render import mermaid
 from interlock.discovery import AGENTS, load_agent
 from interlock.engine import RunNode, langgraph
 from interlock.engine.direct import DirectGraph
+from interlock.invariants import Finding, Invariant, Lab, Observed
 from interlock.reply import Fault
 from interlock.runtime.events import Event
-from interlock.verification.invariants import Finding, Invariant, Lab, Observed
 from interlock.verification.verdicts import (
     EngineLab,
     Verdict,

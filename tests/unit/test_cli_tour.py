@@ -13,9 +13,9 @@ from interlock.agent import Agent
 from interlock.cli.live import Live
 from interlock.cli.screen import as_path, console, folded
 from interlock.discovery import load_agent
+from interlock.invariants import How
 from interlock.runtime.event_lines import RETOLD
 from interlock.settings import Settings
-from interlock.verification.invariants import How
 from interlock_agents.tour import guide
 
 SCENES = """

@@ -21,7 +21,7 @@ from interlock.contract import Graph
 from interlock.contract.document import read_document
 from interlock.discovery import AGENTS
 from interlock.errors import DocumentInvalid
-from interlock.verification.invariants import How
+from interlock.invariants import How
 
 if TYPE_CHECKING:
     from interlock.verification.proofs import GraphProof

@@ -1,4 +1,1 @@
-"""Verification of agents: their guarantees (`invariants`) and the verdicts on them (`verdicts`).
-
-Agents declare invariants, and the verdicts run agents, so this package imports neither of its modules.
-"""
+"""Verification of agents: what is proved of their graphs (`proofs`), and the verdicts on all that they guarantee (`verdicts`)."""

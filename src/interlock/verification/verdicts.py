@@ -21,10 +21,10 @@ from interlock.contract.node import Node, StepResult, Transition
 from interlock.engine import ENGINES, Compiled, EngineName
 from interlock.engine.direct import DirectGraph
 from interlock.errors import InterlockError
+from interlock.invariants import Finding, How, Invariant, Observed
 from interlock.runtime.events import Event
 from interlock.settings import Settings
 from interlock.testing import CountingIds, FixedClock, Scripted, ScriptedModel
-from interlock.verification.invariants import Finding, How, Invariant, Observed
 from interlock.verification.proofs import GraphProof, prove_agent, prove_graph
 
 __all__ = ["Verdict", "verify_agent", "verify_graph"]

@@ -8,7 +8,7 @@ from typing import Any
 from interlock.capabilities import Model, Progress, Toolbox, ToolGateway
 from interlock.contract.type_hints import nested_types
 from interlock.errors import InputSchema, ModelUnavailable
-from interlock.verification.invariants import Finding, Invariant, Lab
+from interlock.invariants import Finding, Invariant, Lab
 from interlock_agents.analyst.graph import analyst
 from interlock_agents.analyst.input import parse_input
 from interlock_agents.analyst.state import Trim

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from interlock.capabilities import Human, MemoryWriter, Model, ModelReply, SessionWriter, ToolCall, ToolGateway
-from interlock.verification.invariants import Finding, Invariant, Lab, Observed
+from interlock.invariants import Finding, Invariant, Lab, Observed
 from interlock_agents.desk.graph import GRAPHS, SUBGRAPHS, handle_message
 
 __all__ = ["INVARIANTS"]

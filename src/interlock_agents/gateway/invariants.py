@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.capabilities import ModelReply, ToolCall
 from interlock.errors import InputSchema
-from interlock.verification.invariants import Finding, Invariant, Lab, Observed
+from interlock.invariants import Finding, Invariant, Lab, Observed
 from interlock_agents.gateway.errors import BridgeAccessError
 from interlock_agents.gateway.graph import admin_graph, user_graph
 from interlock_agents.gateway.nodes import bridge

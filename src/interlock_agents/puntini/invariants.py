@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.capabilities import Human, Model
-from interlock.verification.invariants import Finding, Invariant, Lab
+from interlock.invariants import Finding, Invariant, Lab
 from interlock_agents.puntini.graph import puntini
 from interlock_agents.puntini.nodes import MAX_RETRIES
 from interlock_agents.puntini.tool_registry import GraphUndo, ToolRegistry

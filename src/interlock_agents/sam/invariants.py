@@ -8,7 +8,7 @@ from typing import Any, get_args
 from interlock.capabilities import Memory
 from interlock.contract import Control
 from interlock.contract.schema import to_json
-from interlock.verification.invariants import Finding, Invariant, Lab, Observed
+from interlock.invariants import Finding, Invariant, Lab, Observed
 from interlock_agents.sam.capabilities import ModelResponse
 from interlock_agents.sam.graph import sam
 from interlock_agents.sam.state import ErrorType

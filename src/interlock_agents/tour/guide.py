@@ -21,13 +21,13 @@ from interlock.cli.screen import as_path, console, folded, program, safe
 from interlock.cli.verify import COLOURS
 from interlock.discovery import load_agent
 from interlock.engine import ENGINES
+from interlock.invariants import How
 from interlock.runtime.event_lines import RETOLD
 from interlock.runtime.events import Event
 from interlock.settings import Settings
 from interlock.testing.scenario_results import ScenarioResult
 from interlock.testing.scenario_runner import ScenarioApps, ScenarioRun
 from interlock.testing.scenarios import Scenario, Turn, load_scenarios
-from interlock.verification.invariants import How
 from interlock.verification.verdicts import verify_agent
 from interlock_agents import INTRODUCED
 

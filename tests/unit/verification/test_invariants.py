@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from interlock import Interlock, Settings
+from interlock.invariants import Observed
 from interlock.runtime.events import Event
-from interlock.verification.invariants import Observed
 
 
 async def test_a_proof_sees_the_events_of_one_kind_in_their_order():
