@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.processes import Place
+from tests.faults.processes import Place, sqlite_settings
 from tests.support.arcadedb import shared_server
 from tests.support.postgres import PostgresServer
 from tests.support.puntini import fresh
@@ -29,24 +29,30 @@ def valkey() -> Generator[Served]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """One SQLite file, or one PostgreSQL database, for all processes of a test."""
-    if request.param == "postgres":
+    """One SQLite file, or one PostgreSQL database, for all processes of a test; with `temporal`, a server that hands out the turns."""
+    kind: str = request.param
+    if kind.endswith("postgres"):
         server: PostgresServer = request.getfixturevalue("postgres")
         url = server.database(request.getfixturevalue("database"))
-        return Place(tmp_path, {"turn_url": url, "checkpoint_url": url})
-    place = Place(tmp_path, {"turn_url": f"sqlite:{tmp_path}/turns.db", "checkpoint_url": f"sqlite:{tmp_path}/checkpoints.db"})
-    if request.param == "temporal":
+        place = Place(tmp_path, {"turn_url": url, "checkpoint_url": url})
+    else:
+        place = Place(tmp_path, sqlite_settings(tmp_path))
+    if kind.startswith("temporal"):
         place.settings.update(dispatcher="temporal", temporal_url=request.getfixturevalue("temporal"))
     return place
 
 
 @pytest.fixture
-def full_place(place: Place, valkey: Served) -> Place:
-    """A place with the servers that desk and puntini share."""
+def shared(valkey: Served) -> dict[str, str]:
+    """The settings of the servers that desk and puntini share, with nothing in them."""
     graphs = shared_server()
-    database = fresh("bolt")
-    place.settings.update(
-        session_url=valkey.url, graph_url=graphs.url, graph_user=graphs.user, graph_password=graphs.password, graph_database=database
-    )
     valkey.client.flushall()
+    found = {"session_url": valkey.url, "graph_url": graphs.url, "graph_user": graphs.user, "graph_password": graphs.password}
+    return found | {"graph_database": fresh("bolt")}
+
+
+@pytest.fixture
+def full_place(place: Place, shared: dict[str, str]) -> Place:
+    """A place with the servers that desk and puntini share."""
+    place.settings.update(shared)
     return place

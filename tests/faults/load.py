@@ -13,6 +13,7 @@ from tests.faults.tally import TALLY
 
 __all__ = ["Load"]
 
+AGENTS = 5
 ACCEPTED_WITHIN_S = 60
 """How long a store may refuse a turn that is submitted again and again. No fault lasts as long."""
 
@@ -56,7 +57,9 @@ class Load:
         return True
 
     def _next(self, number: int) -> tuple[Agent | str, str, str | None]:
-        choice, random = self._random.random(), self._random
+        random = self._random
+        # The first turns are of one agent each.
+        choice = (number - 0.5) / 10 if number <= AGENTS else random.random()
         if choice < 0.1:
             return "sam", f"hello {number}", None
         if choice < 0.2:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,19 @@ from interlock.runtime.worker import decode_entry
 from interlock_agents.puntini.graphs.bolt import open_bolt
 from tests.faults.tally import EFFECTS, TALLY, Log
 
-__all__ = ["Fleet", "Place", "all_turns", "check_streams", "check_turns", "ended", "lateness", "running_fleet", "takeovers", "until"]
+__all__ = [
+    "Fleet",
+    "Place",
+    "all_turns",
+    "check_streams",
+    "check_turns",
+    "ended",
+    "lateness",
+    "running_fleet",
+    "sqlite_settings",
+    "takeovers",
+    "until",
+]
 
 ROOT = Path(__file__).parents[2]
 ALL = Page(limit=1_000_000)
@@ -39,6 +51,11 @@ class Place:
 
     folder: Path
     settings: dict[str, str]
+
+
+def sqlite_settings(folder: Path) -> dict[str, str]:
+    """Return the settings of stores in files."""
+    return {"turn_url": f"sqlite:{folder}/turns.db", "checkpoint_url": f"sqlite:{folder}/checkpoints.db"}
 
 
 @dataclass
@@ -87,9 +104,9 @@ class Fleet:
         """Return the workers that can run turns."""
         return [pid for pid in self.running if (self.place.folder / f"ready-{pid}").exists()]
 
-    def have_ended(self) -> bool:
-        """Return whether all processes have ended by themselves."""
-        return not any(map(self.is_alive, self.running))
+    def have_ended(self, pids: Iterable[int]) -> bool:
+        """Return whether processes have ended by themselves."""
+        return not any(map(self.is_alive, pids))
 
     def is_alive(self, pid: int) -> bool:
         try:

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 import subprocess
+import tempfile
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -15,8 +17,9 @@ import pytest
 
 from tests.faults.amounts import SEED, SERVER_KILLS
 from tests.faults.load import Load
-from tests.faults.processes import Fleet, Place, all_turns, check_turns, ended, running_fleet, until
+from tests.faults.processes import Fleet, Place, all_turns, check_turns, ended, running_fleet, sqlite_settings, until
 from tests.faults.tally import LEASE_S, Log, open_app, set_clock
+from tests.support.postgres import NOBODY, PostgresServer, fresh_database
 
 WORKERS = 3
 DISK_BYTES = 32 * 1024 * 1024
@@ -25,16 +28,17 @@ HOUR_S, DAY_S = 3600.0, 86400.0
 
 
 @pytest.fixture
-def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+def small_disk() -> Generator[Path]:
     """A file system that is soon full. Only root can mount one."""
-    folder = tmp_path_factory.mktemp("disk")
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a file system that can be full cannot be mounted here: it takes root")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - of the system
+    with tempfile.TemporaryDirectory(prefix="disk-") as name:
+        # PostgreSQL, which does not run as root, gets to it through folders that are open to all.
+        command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=755", "tmpfs", name]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            pytest.skip("a file system that can be full cannot be mounted here: it takes root")
+        try:
+            yield Path(name)
+        finally:
+            subprocess.run(["umount", "--lazy", name], check=True)  # noqa: S607 - of the system
 
 
 @contextlib.contextmanager
@@ -52,9 +56,28 @@ def filled(folder: Path) -> Generator[None]:
         ballast.unlink()
 
 
-async def test_turns_go_on_when_a_full_disk_has_room_again(small_disk: Path, tmp_path: Path):
-    random = Random(SEED)  # noqa: S311 - a schedule
-    place = Place(tmp_path, {"turn_url": f"sqlite:{small_disk}/turns.db", "checkpoint_url": f"sqlite:{small_disk}/checkpoints.db"})
+@pytest.fixture(params=["sqlite", "postgres", "temporal"])
+def small_place(request: pytest.FixtureRequest, small_disk: Path, tmp_path: Path) -> Generator[Place]:
+    """Stores on a file system that is soon full: in files, or in a database whose tables are there."""
+    if request.param != "postgres":
+        place = Place(tmp_path, sqlite_settings(small_disk))
+        if request.param == "temporal":
+            place.settings.update(dispatcher="temporal", temporal_url=request.getfixturevalue("temporal"))
+        yield place
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    os.chown(small_disk, NOBODY, NOBODY)
+    server.run(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
+    try:
+        with fresh_database(server, more="TABLESPACE small") as name:
+            url = server.database(name)
+            yield Place(tmp_path, {"turn_url": url, "checkpoint_url": url})
+    finally:
+        server.run("DROP TABLESPACE small")
+
+
+async def test_turns_go_on_when_a_full_disk_has_room_again(small_place: Place, small_disk: Path):
+    random, place = Random(SEED), small_place  # noqa: S311 - a schedule
     with running_fleet(place) as fleet:
         app, log = open_app(place.folder, place.settings), Log(place.folder)
         load = Load(app, random, place.settings)
@@ -86,10 +109,24 @@ async def test_turns_go_on_when_a_full_disk_has_room_again(small_disk: Path, tmp
         assert load.refused, f"seed {SEED}: the disk was never full"
 
 
-async def test_turns_go_on_when_the_clock_jumps(tmp_path: Path):
+@pytest.fixture
+def clock(place: Place, request: pytest.FixtureRequest) -> Callable[[float], object]:
+    """Sets the clock of the turn store ahead or back: of the machine for a file, or of the database."""
+    if place.settings["turn_url"].startswith("sqlite:"):
+        return partial(set_clock, place.folder)
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name: str = request.getfixturevalue("database")
+
+    def set_of_server(seconds: float) -> None:
+        body = f"SELECT extract(epoch FROM clock_timestamp())::float8 + {seconds!r}"  # noqa: S608 - the test's own
+        server.run(f"CREATE OR REPLACE FUNCTION interlock.clock() RETURNS float8 LANGUAGE sql VOLATILE AS '{body}'", database=name)
+
+    return set_of_server
+
+
+async def test_turns_go_on_when_the_clock_jumps(place: Place, clock: Callable[[float], object]):
     """The clock is set back and ahead while workers are killed: a lease may seem to last for another hour."""
     random = Random(SEED)  # noqa: S311 - a schedule
-    place = Place(tmp_path, {"turn_url": f"sqlite:{tmp_path}/turns.db", "checkpoint_url": f"sqlite:{tmp_path}/checkpoints.db"})
     jumps = (DAY_S, -HOUR_S, 0.0, HOUR_S, -DAY_S, 10.0) * max(1, SERVER_KILLS // 4)
     with running_fleet(place) as fleet:
         app, log = open_app(place.folder, place.settings), Log(place.folder)
@@ -99,9 +136,9 @@ async def test_turns_go_on_when_the_clock_jumps(tmp_path: Path):
             for _ in range(WORKERS):
                 fleet.start()
             await until(fleet.ready)
-            jumping = asyncio.ensure_future(jump(fleet, random, jumps))
+            jumping = asyncio.ensure_future(jump(fleet, random, jumps, clock))
             await asyncio.gather(jumping, load.submit(is_over=jumping.done, pause_s=0.15))
-            set_clock(place.folder, -HOUR_S)
+            await asyncio.to_thread(clock, -HOUR_S)
             has_ended = await ended(app, timeout_s=60)
             wrong = await check_turns(app, log, load.texts, place)
             turns = await all_turns(app)
@@ -113,10 +150,10 @@ async def test_turns_go_on_when_the_clock_jumps(tmp_path: Path):
         assert any(turn.attempts > 1 for turn in turns), f"seed {SEED}: no turn was under way when its worker was killed"
 
 
-async def jump(fleet: Fleet, random: Random, jumps: tuple[float, ...]) -> None:
+async def jump(fleet: Fleet, random: Random, jumps: tuple[float, ...], clock: Callable[[float], object]) -> None:
     for seconds in jumps:
         await asyncio.sleep(random.uniform(0.3, 1.0))
-        set_clock(fleet.place.folder, seconds)
+        await asyncio.to_thread(clock, seconds)
         await asyncio.sleep(random.uniform(0.0, 0.3))
         await until(fleet.ready)
         fleet.kill(random.choice(fleet.ready()))

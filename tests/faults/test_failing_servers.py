@@ -14,7 +14,7 @@ import pytest
 from interlock.runtime.turns import Page, TurnFilter
 from tests.faults.amounts import SEED, SERVER_KILLS
 from tests.faults.load import Load
-from tests.faults.processes import Place, all_turns, check_turns, ended, running_fleet, until
+from tests.faults.processes import Place, all_turns, check_turns, ended, running_fleet, sqlite_settings, until
 from tests.faults.tally import Log, open_app
 from tests.support.postgres import fresh_database, postgres_server
 from tests.support.temporal import TemporalServer
@@ -49,26 +49,26 @@ async def kill_under_load(place: Place, stop: Callable[[], object], start: Calla
             # A turn that could not read or save its session says so.
             wrong = await check_turns(app, log, load.texts, place, allowed={"store_unavailable"})
             turns = await all_turns(app)
-        kinds = dict(Counter(turn.code or turn.status for turn in turns))
+        kinds = dict(Counter(f"{turn.agent} {turn.code or turn.status}" for turn in turns))
         print({"seed": SEED, "kills": SERVER_KILLS, "turns": kinds, "refused": load.refused})  # noqa: T201 - the figures
+        assert {turn.agent for turn in turns} == {"sam", "desk", "analyst", "puntini", "tally"}
         assert has_ended, f"seed {SEED}: {wrong}"
         assert not wrong, f"seed {SEED}: {wrong}"
         assert not fleet.stderr(), f"seed {SEED}"
         assert all(map(fleet.is_alive, fleet.running)), f"seed {SEED}: a worker has not survived it"
 
 
-async def test_turns_survive_the_death_of_their_database(tmp_path: Path):
+async def test_turns_survive_the_death_of_their_database(tmp_path: Path, shared: dict[str, str]):
     with postgres_server() as server, fresh_database(server) as name:
         url = server.database(name)
-        await kill_under_load(Place(tmp_path, {"turn_url": url, "checkpoint_url": url}), server.stop, server.start)
+        await kill_under_load(Place(tmp_path, {**shared, "turn_url": url, "checkpoint_url": url}), server.stop, server.start)
 
 
-async def test_turns_survive_the_death_of_the_queue(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory):
+async def test_turns_survive_the_death_of_the_queue(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, shared: dict[str, str]):
     server = TemporalServer(tmp_path_factory.mktemp("temporal"))
     server.start()
-    stores = {"turn_url": f"sqlite:{tmp_path}/turns.db", "checkpoint_url": f"sqlite:{tmp_path}/checkpoints.db"}
     try:
-        place = Place(tmp_path, {**stores, "dispatcher": "temporal", "temporal_url": server.address})
+        place = Place(tmp_path, {**shared, **sqlite_settings(tmp_path), "dispatcher": "temporal", "temporal_url": server.address})
         await kill_under_load(place, lambda: server.stop(signal.SIGKILL), server.start)
     finally:
         server.stop()

@@ -19,10 +19,10 @@ from tests.faults.processes import Fleet, Place, all_turns, check_streams, check
 from tests.faults.tally import LEASE_S, Log, open_app
 
 WORKERS = 4
-BETWEEN_KILLS_S = {"sqlite": 0.3, "postgres": 0.3, "temporal": 1.2}
-SHARES = {"sqlite": 0.35, "postgres": 0.35, "temporal": 0.1}
+SHARES = {"sqlite": 0.35, "postgres": 0.35, "temporal": 0.06, "temporal-postgres": 0.04}
 """The others are of test_repeated_calls."""
-TAKEN_OVER_S = {"sqlite": 5.0, "postgres": 5.0, "temporal": 8.0}
+BETWEEN_KILLS_S = {"embedded": 0.3, "temporal": 1.2}
+TAKEN_OVER_S = {"embedded": 5.0, "temporal": 8.0}
 
 
 async def kill_some(fleet: Fleet, random: Random, frozen: set[int], kills: int, between_s: float) -> None:
@@ -49,6 +49,7 @@ async def freeze_some(fleet: Fleet, random: Random, frozen: set[int], freezes: i
 @pytest.mark.parametrize("place", SHARES, indirect=True)
 async def test_every_accepted_turn_ends_and_nothing_finished_is_repeated(full_place: Place, request: pytest.FixtureRequest):
     store: str = request.node.callspec.params["place"]
+    dispatcher = full_place.settings.get("dispatcher", "embedded")
     kills, freezes = round(KILLS * SHARES[store]), round(FREEZES * SHARES[store] / 0.8)
     random, place = Random(SEED), full_place  # noqa: S311 - a schedule
     with running_fleet(place) as fleet:
@@ -60,7 +61,7 @@ async def test_every_accepted_turn_ends_and_nothing_finished_is_repeated(full_pl
                 fleet.start()
             await until(fleet.ready)
             frozen: set[int] = set()
-            killing = kill_some(fleet, random, frozen, kills, BETWEEN_KILLS_S[store])
+            killing = kill_some(fleet, random, frozen, kills, BETWEEN_KILLS_S[dispatcher])
             faults = asyncio.gather(killing, freeze_some(fleet, random, frozen, freezes))
             await asyncio.gather(faults, load.submit(is_over=faults.done))
             has_ended = await ended(app, timeout_s=60)
@@ -88,4 +89,4 @@ async def test_every_accepted_turn_ends_and_nothing_finished_is_repeated(full_pl
         assert not wrong, f"seed {SEED}: {wrong}"
         assert not fleet.stderr(), f"seed {SEED}"
         assert len(took) > kills / 20, f"seed {SEED}: the kills have met no turns"
-        assert max(took, default=0) <= TAKEN_OVER_S[store] + 2 * late_s(), f"seed {SEED}: {sorted(took)[-5:]}"
+        assert max(took, default=0) <= TAKEN_OVER_S[dispatcher] + 2 * late_s(), f"seed {SEED}: {sorted(took)[-5:]}"
