@@ -15,13 +15,13 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *sorted(page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "decisions"),
+    *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(page for name in ("README.md", "document.md") for page in ROOT.glob(f"src/interlock*/**/{name}")),
 ]
 CODE = re.compile(r"^(`{3,}).*?^\1$|``.*?``|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 GENERATED = re.compile(r"^<!-- generated: .*?^<!-- end generated -->$", re.MULTILINE | re.DOTALL)
-DECISION = re.compile(r"\[[^\]]+\]\([^)]*decisions/[^)]*\)")
-"""A decision record keeps its title."""
+DECISION = re.compile(r"\[[^\]]+\]\((?:[^)]*decisions/|\d{4}-)[^)]*\)")
+"""A decision record keeps its title, and its file its name."""
 
 PHRASES = [
     *PROSE,
