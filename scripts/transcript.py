@@ -78,7 +78,7 @@ SCENES = (
     Scene("Five agents", "The agents that come with Interlock.", ("interlock agents",)),
     Scene(
         "A turn",
-        "Without a model an agent answers by its own rules, and says so. Unusable input ends the turn with an error code, and with 1.",
+        "Without a model an agent answers by its own rules, and says so. Unusable input ends the turn with an error code and exit code 1.",
         ('interlock run sam "What does an interlocking do?"', 'interlock run sam "data:image/png;base64,AAAA"'),
     ),
     Scene(
