@@ -96,6 +96,15 @@ async def test_names_can_be_read_on_a_phone(tmp_path: Path):
         assert await page.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
+async def test_the_turn_that_is_shown_is_in_view_among_many_on_a_phone(tmp_path: Path):
+    async with studio(tmp_path, options=PHONE) as page:
+        for number in range(12):
+            await page.submit("parcels", f"message {number}", session="many")
+        await page.open("#/studio/parcels/many")
+        await page.page.get_by_role("button", name="Graph", exact=True).click()
+        await expect(page.page.get_by_role("button", name="Turn 12: success")).to_be_in_viewport(ratio=0.9)
+
+
 @pytest.mark.parametrize("agent", ["desk", "sam"])
 async def test_a_session_in_which_nothing_runs_is_opened_at_the_top_of_its_graph(agent: str, tmp_path: Path):
     async with studio(tmp_path, agents=[load_agent(agent)], options={"viewport": {"width": 1440, "height": 480}}) as page:

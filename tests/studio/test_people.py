@@ -89,6 +89,16 @@ async def test_with_keys_a_person_signs_in_and_answers_by_name(tmp_path: Path):
         assert page.wrong == []
 
 
+async def test_a_session_is_continued_in_the_role_of_its_last_turn(tmp_path: Path):
+    async with studio(tmp_path, agents=[load_agent("gateway")]) as page:
+        for role in ("admin", "user"):
+            await page.submit("gateway", "hello", session=role, role=role)
+        for role in ("user", "admin"):
+            await page.open(f"#/studio/gateway/{role}")
+            await expect(page.page.locator(".log .turn")).to_have_count(1)
+            await expect(page.page.get_by_role("combobox", name="Role")).to_have_value(role)
+
+
 async def test_a_user_sees_nothing_of_the_admin_side(tmp_path: Path):
     async with chromium() as browser, serving(tmp_path, agents=[load_agent("gateway")]) as running:
         admin, user = await running.key("root", roles=("admin",)), await running.key("bob", roles=("user",))

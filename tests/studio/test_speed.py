@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,10 +22,11 @@ from interlock.server.examples import run_demo
 from tests.studio.browser import studio
 
 NODES, ROUNDS = 200, 5
-# The bars are 50 ms on an idle machine; a machine that runs other tests gets more.
-MEDIAN_MS = 250
-LONGEST_MS = 500
-PAINT_MS = 600
+# What else runs on the machine only adds time, so the best of a few tries is compared.
+MEDIAN_MS = 50
+PAINT_MS = 300
+# In processor time of the page's main thread: a task that the machine interrupts is not longer for that.
+LONGEST_MS = 50
 TRIES = 5
 MOST_BYTES = 150_000
 
@@ -106,9 +109,7 @@ ticking = Agent(
 )
 
 WATCH = """
-window.__seen = []; window.__long = [];
-const note = (list) => window.__long.push(...list.getEntries().map((one) => one.duration));
-new PerformanceObserver(note).observe({ type: "longtask", buffered: true });
+window.__seen = [];
 addEventListener("DOMContentLoaded", () => {
   let steps = 0;
   new MutationObserver(() => {
@@ -119,43 +120,75 @@ addEventListener("DOMContentLoaded", () => {
 """
 
 
+async def best_of(name: str, measure: Callable[[], Awaitable[float]], limit: float) -> float:
+    """Measure until a try is within the limit; return the best one."""
+    found: list[float] = []
+    while len(found) < TRIES and min(found, default=limit + 1) > limit:
+        found.append(await measure())
+    report(name, best=min(found), worst=max(found), tries=len(found))
+    return min(found)
+
+
 async def test_an_event_is_soon_on_the_screen(tmp_path: Path):
-    EMITTED.clear()
     async with studio(tmp_path, agents=[ticking]) as page:
         await page.page.add_init_script(WATCH)
-        await page.open("#/studio/ticking")
-        await page.say("go")
-        seen: list[float] = await page.page.evaluate("() => window.__seen")
-        late = [shown - emitted for shown, emitted in zip(seen, EMITTED, strict=False)]
-        assert len(late) == 30
-        report("event to screen, ms", median=statistics.median(late), worst=max(late))
-        assert statistics.median(late) <= MEDIAN_MS
+
+        async def median() -> float:
+            EMITTED.clear()
+            await page.page.goto("about:blank")
+            await page.open("#/studio/ticking/")
+            await page.say("go")
+            seen: list[float] = await page.page.evaluate("() => window.__seen")
+            late = [shown - emitted for shown, emitted in zip(seen, EMITTED, strict=False)]
+            assert len(late) == 30
+            return statistics.median(late)
+
+        assert await best_of("event to screen, median, ms", median, MEDIAN_MS) <= MEDIAN_MS
 
 
 async def test_a_thousand_steps_of_two_hundred_nodes_stay_smooth(tmp_path: Path):
     async with studio(tmp_path, agents=[make_large()]) as page:
-        await page.page.add_init_script(WATCH)
-        await page.open("#/studio/large")
-        await expect(page.page.locator(".node")).to_have_count(NODES)
-        await page.page.evaluate("() => { window.__long.length = 0; }")
-        await page.say("go")
-        await expect(page.page.locator(".step")).to_have_count(NODES * ROUNDS)
-        await expect(page.page.locator(".node", has_text="node_7").first.locator(".times")).to_have_text("\N{MULTIPLICATION SIGN}5")
-        long: list[float] = await page.page.evaluate("() => window.__long")
-        report("tasks over 50 ms with 1,000 steps", count=len(long), longest=max(long, default=0))
-        assert max(long, default=0) <= LONGEST_MS
+
+        async def longest() -> float:
+            await page.page.goto("about:blank")
+            await page.open("#/studio/large/")
+            await expect(page.page.locator(".node")).to_have_count(NODES)
+            async with tasks_of(page.page) as tasks:
+                await page.say("go")
+                await expect(page.page.locator(".step")).to_have_count(NODES * ROUNDS)
+                await expect(page.page.locator(".node", has_text="node_7").first.locator(".times")).to_have_text("\N{MULTIPLICATION SIGN}5")
+            assert len(tasks) > ROUNDS
+            return max(tasks)
+
+        assert await best_of("longest task with 1,000 steps, ms", longest, LONGEST_MS) <= LONGEST_MS
+
+
+@asynccontextmanager
+async def tasks_of(page: Page) -> AsyncGenerator[list[float]]:
+    """Trace a page; at the end the list has the processor time of each task of its main thread, in milliseconds."""
+    browser = page.context.browser
+    assert browser is not None
+    tasks: list[float] = []
+    await browser.start_tracing(page=page, categories=["toplevel"])
+    try:
+        yield tasks
+    finally:
+        events: list[dict[str, Any]] = json.loads(await browser.stop_tracing())["traceEvents"]
+    threads = {(event["pid"], event["tid"]) for event in events if event.get("args", {}).get("name") == "CrRendererMain"}
+    own = [event for event in events if event["name"].endswith("RunTask") and (event["pid"], event["tid"]) in threads]
+    tasks += [event["tdur"] / 1000 for event in own if "tdur" in event]
 
 
 async def test_the_page_is_soon_painted(tmp_path: Path):
     async with studio(tmp_path) as page:
-        paints: list[float] = []
-        for _ in range(TRIES):
+
+        async def painted() -> float:
+            await page.page.goto("about:blank")
             await page.open("#/studio/sam")
             await expect(page.page.locator("svg.graph")).to_be_visible()
-            paints.append(await page.page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime"))
-            await page.page.goto("about:blank")
-        report("first paint, ms", median=statistics.median(paints), worst=max(paints))
-        assert statistics.median(paints) <= PAINT_MS
+            return await page.page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
+
+        assert await best_of("first paint, ms", painted, PAINT_MS) <= PAINT_MS
 
 
 @pytest.mark.parametrize(("agent", "turns"), [("analyst", 3), ("desk", 3), ("puntini", 8)])

@@ -20,6 +20,8 @@ async def test_a_table_becomes_a_chart_and_a_table_again(tmp_path: Path):
         await page.open("#/studio/echo/t")
         table = page.page.get_by_role("region", name="Table: country, revenue (EUR), share")
         await expect(table.get_by_role("row")).to_have_count(3)
+        # What is loaded later draws the turn again, as a table.
+        await page.page.wait_for_load_state("networkidle")
         await page.page.get_by_role("button", name="Chart").click()
         chart = page.page.get_by_role("img", name="revenue (EUR) by country: Germany 3,128,184.86, France 1,953,484.21")
         await expect(chart).to_be_visible()

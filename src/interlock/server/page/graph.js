@@ -10,7 +10,7 @@ let drawn = emptyDrawing("");
 let marked = "";
 let scrolledTo = null;
 // A large graph on which much has happened is marked over several frames, so that no frame is dropped.
-const MARKS_A_FRAME = 60;
+const MARKS_A_FRAME = 40;
 const PAD = 12;
 // A graph that is wider than its pane is made smaller until its names are hardly read, and is scrolled from there on.
 const SMALLEST = 0.85;
@@ -90,7 +90,7 @@ function drawNode(parent, node, within) {
   const path = within ? `${within}/${node.name}` : node.name;
   const choose = () => showNode(path);
   const name = s("text", { x: node.x + 30, y: node.y + 27, class: "name" }, node.name);
-  const times = s("text", { x: node.x + node.width - (node.inner ? 36 : 12), y: node.y + 27, class: "times", "text-anchor": "end" });
+  const times = s("text", { x: node.x + node.width - (node.inner ? 36 : 8), y: node.y + 27, class: "times", "text-anchor": "end" });
   const group = s("g", drawn.isStill ? { class: "node" } : { class: "node", role: "button", tabindex: "0", "data-focus": path, "aria-label": `Node ${path}`, "aria-pressed": "false", on: {
     click: choose,
     keydown: (event) => {

@@ -94,7 +94,7 @@ function boxes(graph, graphs, opened, within) {
     const contract = contracts.get(name);
     const path = within ? `${within}/${name}` : name;
     const inner = [...new Set(Object.values(contract.graphs))].filter((one) => graphs.has(one));
-    const box = { name, inner: inner.length > 0, plans: [], width: Math.max(132, name.length * 7.3 + (inner.length ? 84 : 58)), height: BOX };
+    const box = { name, inner: inner.length > 0, plans: [], width: Math.max(132, name.length * 7.3 + (inner.length ? 88 : 60)), height: BOX };
     if (inner.length && opened.has(path)) {
       for (const one of inner) {
         const plan = place(graphs.get(one), graphs, opened, path);

@@ -6,7 +6,7 @@ import { attempt, backToLive, changed, isLive, loadTimes, loadTurn, shownStep, s
 import { ENDED, tokensOfStep } from "./turn.js";
 import { durationOf, tokenText } from "./words.js";
 
-const ROWS_A_FRAME = 30;
+const ROWS_A_FRAME = 20;
 
 export function makeTurns() {
   const list = h("div", { class: "turns", role: "group", "aria-label": "Turns of the session" });
@@ -14,7 +14,7 @@ export function makeTurns() {
   const live = h("button", { class: "live", on: { click: backToLive } });
   const replay = h("button", { class: "small", title: "Run the turn again with today's code, without calling a model or a tool, and compare.", on: { click: () => run(shownTurn()) } }, "Replay");
   const result = h("div", { class: "replay", role: "status" });
-  let replayed = null;
+  let replayed = null, scrolled = "";
 
   async function run(turn) {
     fill(result, h("span", { class: "muted" }, "Replaying the turn without calling a model or a tool …"));
@@ -30,6 +30,8 @@ export function makeTurns() {
     const shown = shownTurn();
     const key = state.turns.map((turn) => `${turn.position}${turn.status}`).join() + `|${shown?.position}|${isLive()}`;
     refill(list, key, () => state.turns.map((turn) => h("button", { class: `turn-chip ${turn.status}`, "data-focus": turn.id, "aria-pressed": String(turn === shown), "aria-label": `Turn ${turn.position}: ${turn.status}`, on: { click: () => showTurn(turn) } }, turn.position)));
+    if (scrolled !== key + state.tab) requestAnimationFrame(() => list.querySelector('[aria-pressed="true"]')?.scrollIntoView({ block: "nearest", inline: "nearest" }));
+    scrolled = key + state.tab;
     name.hidden = live.hidden = !state.turns.length;
     live.className = isLive() ? "live on" : "live";
     live.textContent = isLive() ? "Live" : "Back to live";

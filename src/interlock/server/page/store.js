@@ -118,6 +118,9 @@ export async function openSession(agent, session) {
   if (state.session !== session) return;
   // What they have done before comes at once, so its times say nothing.
   state.turns = listed.turns.reverse().map((shape) => ({ ...newTurn(shape), isTimed: false, isListed: true }));
+  // The next message is sent in the role of the last one.
+  const role = state.turns.at(-1)?.shape.role;
+  if (state.agent?.roles.includes(role)) state.role = role;
   changed();
   const open = state.turns.find((turn) => ["queued", "ready", "running", "waiting"].includes(turn.status));
   followFrom(agent, session, open ? open.position : (state.turns.at(-1)?.position ?? 0) + 1);
