@@ -11,23 +11,20 @@ from typing import Any
 
 from interlock.errors import InputSchema
 from interlock.verification.body import Unreadable, source_of
+from interlock.verification.checker import ASSUMED, VERSION
 from interlock.verification.proofs import GraphProof, guard_hash
 
 __all__ = ["certificate", "changes", "read_certificate", "write_certificate"]
 
-ASSUMED = (
-    "guards say what their names say",
-    "adapters keep the labels of their Protocols",
-    "functions that are not read depend on their arguments only",
-    "names of modules do not change after import",
-    "the engines follow the rows",
-    "failures and timing are not covered",
-)
-
 
 def certificate(name: str, proofs: Mapping[str, GraphProof]) -> dict[str, Any]:
     """Return the certificate of an agent. It has no times and no paths of a machine."""
-    return {"agent": name, "version": 1, "assumed": list(ASSUMED), "graphs": {graph: _graph(proof) for graph, proof in proofs.items()}}
+    return {
+        "agent": name,
+        "version": VERSION,
+        "assumed": list(ASSUMED),
+        "graphs": {graph: _graph(proof) for graph, proof in proofs.items()},
+    }
 
 
 def _graph(proof: GraphProof) -> dict[str, Any]:
@@ -37,7 +34,9 @@ def _graph(proof: GraphProof) -> dict[str, Any]:
         "labels": {name: [str(label) for label in field.labels] for name, field in sorted(graph.state.fields.items())},
         "nodes": {name: _node(proof, name) for name in graph.nodes},
         "effects": [[row.effect, row.node, row.argument, list(row.sources)] for row in sorted(flow.effects)],
-        "guards": {name: guard_hash(function) for name, function in sorted(flow.guards.items())},
+        "guards": {
+            name: f"{function.__module__}.{function.__qualname__} {guard_hash(function)}" for name, function in sorted(flow.guards.items())
+        },
         "claims": sorted({text for text, _, _ in proof.claims}),
         "trusted": proof.trusted(),
     }
@@ -55,7 +54,8 @@ def _node(proof: GraphProof, name: str) -> dict[str, Any]:
             before = known.get(call, [least, most])
             known[call] = [min(before[0], least), max(before[1], most)]
     return {
-        "body": _digest(flow.reading.read),
+        "body": _digest(flow.reading.read if flow.is_read else {}),
+        "functions": sorted(flow.reading.read) if flow.is_read else [],
         "read": flow.is_read,
         "decides": {str(source): source.level.name.lower() for source in flow.decisions},
         "writes": {field: sorted({*map(str, sources), *constants[field]}) for field, sources in sorted(flow.written.items())},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from interlock.contract.document import Document, read_document_file
 from interlock.contract.labels import Control, Trusted, is_secret
 from interlock.contract.type_hints import resolve_hints, unwrap_annotated
 from interlock.errors import InterlockError
-from interlock.verification.body import Counts, Unreadable
+from interlock.verification.body import Counts, Unreadable, source_of
 from interlock.verification.claims import Claim, ClaimUnknown, Names, check_claim, parse_claim, parse_given
 from interlock.verification.faults import Fault
 from interlock.verification.flows import GraphFlow
@@ -299,4 +298,4 @@ def prove_agent(agent: Agent, document: Path | None = None) -> dict[str, GraphPr
 
 def guard_hash(function: Any) -> str:
     """Return a hash of the source of a guard."""
-    return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:16]
+    return hashlib.sha256(source_of(function)[0].encode()).hexdigest()[:16]
