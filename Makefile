@@ -16,7 +16,7 @@ help: ## List the targets
 setup: $(INSTALLED) ## Create .venv with the locked dependencies
 
 $(READY): requirements.txt
-	@echo "Setting up $(VENV) (once; about a minute): creating the environment"
+	@echo "Setting up $(VENV) (once; one to two minutes): creating the environment"
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv --clear $(VENV)
 	@echo "Setting up $(VENV): installing $$(grep -c '==' requirements.txt) locked packages with $(if $(UV),uv,pip)"
