@@ -44,7 +44,7 @@ class Mutant:
 
     @property
     def is_meant(self) -> bool:
-        """Whether it would be found without the hashes of bodies in the certificate."""
+        """Whether it would be found without the sources of nodes in the certificate."""
         return self.is_found or bool(self.faults or self.meant)
 
 
@@ -111,7 +111,7 @@ def _share(mutants: list[Mutant], how: str) -> str:
 @pytest.mark.timeout(0 if SHARE else 600)
 def test_a_changed_agent_is_found(mutants: list[Mutant]):
     missed = [one for one in mutants if not one.is_seen]
-    assert len(missed) <= 0.06 * len(mutants), "\n".join(str(one.change) for one in missed)
+    assert len(missed) <= 0.02 * len(mutants), "\n".join(str(one.change) for one in missed)
 
 
 @pytest.mark.timeout(0 if SHARE else 600)
@@ -125,4 +125,6 @@ def test_steering_secrets_outcomes_and_arguments_are_always_found(mutants: list[
 @pytest.mark.skipif(not SHARE, reason="a few changes say nothing of shares: make mutants")
 def test_most_are_found_when_the_document_is_regenerated(mutants: list[Mutant]):
     assert len(mutants) >= min(400, 4 * SHARE)
-    assert sum(one.is_found for one in mutants) >= 0.6 * len(mutants)
+    # The aim is 75 % and, without the sources in the certificate, 94 %. docs/proofs.md has what was measured.
+    assert sum(one.is_found for one in mutants) >= 0.62 * len(mutants)
+    assert sum(one.is_meant for one in mutants) >= 0.8 * len(mutants)

@@ -43,6 +43,7 @@ def verify(
         Path | None, typer.Option(help="A folder with certificates: print what has changed, and exit with 1 if it has.")
     ] = None,
     sarif: Annotated[Path | None, typer.Option(help="Write the faults to a file for code scanning.")] = None,
+    trusted: Annotated[bool, typer.Option("--trusted", help="List each thing that the proofs rely on, with the reason.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check an agent against its contracts and document.
@@ -56,7 +57,7 @@ def verify(
 
     agents = find_all(agent)
     proofs = {one.name: _prove(one, document) for one in agents}
-    found = asyncio.run(_verify(agents, proofs, document, quiet=as_json))
+    found = asyncio.run(_verify(agents, proofs, document, quiet=as_json, lists=trusted))
     faults = {name: [fault for proof in graphs.values() for fault in proof.faults] for name, graphs in proofs.items()}
     ok = all(verdict.holds for verdicts in found.values() for verdict in verdicts)
     changed = _compare(proofs, against) if against is not None else []
@@ -113,9 +114,9 @@ def _compare(proofs: Mapping[str, Mapping[str, GraphProof]], folder: Path) -> li
 
 
 async def _verify(
-    agents: list[Agent], proofs: Mapping[str, Mapping[str, GraphProof]], document: Path | None, *, quiet: bool
+    agents: list[Agent], proofs: Mapping[str, Mapping[str, GraphProof]], document: Path | None, *, quiet: bool, lists: bool
 ) -> dict[str, list[Verdict]]:
-    from interlock.verification.verdicts import verify_agent  # noqa: PLC0415 - only this command needs the prover
+    from interlock.verification.verdicts import Verdict, verify_agent  # noqa: PLC0415 - only this command needs the prover
 
     found: dict[str, list[Verdict]] = {}
     for agent in agents:
@@ -128,6 +129,10 @@ async def _verify(
             verdicts.append(verdict)
             if not quiet:
                 show_verdict(verdict)
+        for line in [line for proof in proved.values() for line in proof.trusted_lines()] if lists else ():
+            verdicts.append(Verdict(line.statement, line.holds, line.tier, line.proof))
+            if not quiet:
+                show_verdict(verdicts[-1])
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,8 +151,7 @@ class GraphProof:
             yield Line(tier, f"{name}: it has {len(has)} of 3 (rule of two): {', '.join(has)}", True, shown)
         trusted = self.trusted()
         if trusted and self.flow.is_labelled:
-            shown = "; ".join(f"{what} {one}" for what, names in trusted.items() for one in names)
-            yield Line("trusted", f"{name}: {_counted(trusted)}", True, shown)
+            yield Line("trusted", f"{name}: {_counted(trusted)}", True, "--trusted lists them")
         for fault in self.faults:
             yield Line("proved", f"{name}: {fault.code}", False, str(fault))
 
@@ -203,6 +203,24 @@ class GraphProof:
         unread = sorted({name for flow in self.flow.nodes.values() for name in flow.reading.unread})
         found = {"guard": list(self.flow.guards), "result": results, "function": unread}
         return {what: names for what, names in found.items() if names}
+
+    def trusted_lines(self) -> Iterator[Line]:
+        """Return each thing that the proof rests on, with the reason why it does."""
+        for what, names in self.trusted().items() if self.flow.is_labelled else ():
+            for one in names:
+                reason = _REASONS[what]
+                if what == "guard":
+                    says = (inspect.getdoc(self.flow.guards[one]) or "").partition("\n")[0]
+                    reason = f"{reason}{f' {says}' if says else ''}"
+                yield Line("trusted", f"{self.graph.name}: {what} {one}", True, reason)
+
+
+_REASONS = {
+    "guard": "It says one of finitely many things about a text, and is not read.",
+    "result": "Its Protocol labels what it returns Trusted, and every adapter has to keep that.",
+    "function": "It is not read. Its result counts as made of all that it is given, and it must depend on nothing else.",
+}
+"""Why the proofs rely on each kind of trusted thing."""
 
 
 def _counted(trusted: Mapping[str, list[str]]) -> str:

@@ -372,3 +372,13 @@ def test_assert_verified_says_what_is_wrong(tmp_path: Path):
     graph = shop(BROKEN["label_exceeded"], tmp_path).graph
     with pytest.raises(AssertionError, match="label_exceeded: shop: tell"):
         assert_verified(graph)
+
+
+def test_each_trusted_thing_is_listed_with_a_reason():
+    proofs = prove_agent(load_agent("gateway"))
+    counted = [line.statement for line in proofs["gateway.admin"].lines() if line.proof == "--trusted lists them"]
+    listed = {line.statement: line.proof for line in proofs["gateway.admin"].trusted_lines()}
+    assert counted == ["gateway.admin: 2 guards, 1 trusted result of a capability, 3 functions that are not read"]
+    assert len(listed) == 6
+    assert listed["gateway.admin: guard is_blank"].endswith("Return whether a text is empty or white space.")
+    assert "gateway.admin: result Vault.reference" in listed
