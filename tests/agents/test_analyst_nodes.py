@@ -212,13 +212,13 @@ async def test_ingress_continues_a_session_of_the_same_user():
     assert (admitted.question, admitted.start_time) == ("Two.", 5.0)
 
 
-@pytest.mark.parametrize("user", ["", " ", "../x", "a/b", "a b", "a\n", "é", "a\0", "*", "x" * 129, "x" * 100_000, "a:b", "\uff21", "a;b"])
+@pytest.mark.parametrize("user", ["", " ", "a b", "a\n", "é", "a\0", "x" * 1025, "x" * 100_000, "\uff21"])
 async def test_ingress_refuses_an_invalid_user_id(user: str):
     with pytest.raises(InputSchema):
         await enter(Human(content="Hi."), user=user)
 
 
-@pytest.mark.parametrize("user", ["a", "ada.l@example.org", "A-z_09+x", "x" * 128])
+@pytest.mark.parametrize("user", ["a", "ada.l@example.org", "A-z_09+x", "x" * 1024, "acme/ada", "auth0|5f7c", "../x", "a%2Fb"])
 async def test_ingress_accepts_a_valid_user_id(user: str):
     assert (await enter(Human(content="Hi."), user=user)).owner == user
 
