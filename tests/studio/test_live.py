@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.server.teller import agent as teller
 from tests.server.teller import held_back
@@ -125,3 +126,14 @@ async def test_a_refused_message_is_explained_and_stays_in_the_composer(tmp_path
         await expect(page.page.locator("#notice")).to_contain_text("over 5,000 bytes")
         await expect(page.page.locator(".log .turn")).to_have_count(0)
         assert len(await message(page.page).input_value()) == 6_000
+
+
+async def test_a_message_that_is_sent_before_the_agent_is_loaded_is_sent_when_it_is(tmp_path: Path):
+    async def late(route: Route) -> None:
+        await asyncio.sleep(1)
+        await route.continue_()
+
+    async with studio(tmp_path) as page:
+        await page.page.route("**/api/agents/*", late)
+        await page.open("#/studio/parcels")
+        await page.say("box")

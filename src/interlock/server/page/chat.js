@@ -29,9 +29,12 @@ export function makeChat() {
     input.style.height = `${Math.min(input.scrollHeight + 2, 180)}px`;
   });
 
+  // A message that is sent before the agent is loaded is sent when it is.
+  let isEarly = false;
   async function say() {
     const text = input.value.trim();
-    if (!text || !state.agent) return;
+    isEarly = !state.agent;
+    if (!text || isEarly) return;
     input.value = "";
     input.style.height = "auto";
     const waits = waitingTurn();
@@ -72,6 +75,7 @@ export function makeChat() {
       fill(role, roles.map((name) => h("option", { value: name }, `as ${name}`)));
     }
     if (state.role !== null) role.value = state.role;
+    if (isEarly && state.agent) say();
   }
   return { element: h("section", { class: "chat", "aria-label": "Chat" }, log, form), paint, focus: () => input.focus() };
 }
