@@ -53,8 +53,8 @@ async def look_into_a_step(page: Studio, agent: str, steps: int) -> None:
         await expect(panel.locator(".writes .label").first).to_be_visible()
         await expect(panel.locator(".change").first).to_be_visible()
         assert page.page.url.endswith(f"/{steps}")
+        await page.picture(f"{agent}-step")
         await page.page.reload()
-    await page.picture(f"{agent}-step")
 
 
 async def replay(page: Studio) -> None:
